@@ -1,0 +1,43 @@
+//! What to launch: a recipe of the configuration, and which of its settings a scenario may change.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// How a target of a run's own is started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// The target's kind: `zookeeper`.
+    pub kind: String,
+    /// `local`: a process on this machine.
+    #[serde(default = "local")]
+    pub launcher: String,
+    /// Heap limit of the server, in MiB.
+    #[serde(default = "default_heap_mib")]
+    pub heap_mib: u32,
+    /// Further JVM arguments, such as `-XX:+UseSerialGC`.
+    #[serde(default)]
+    pub jvm_args: Vec<String>,
+    /// Keys of `zoo.cfg`, over the launcher's own.
+    #[serde(default)]
+    pub zoo_cfg: BTreeMap<String, String>,
+    /// System properties, such as `zookeeper.snapCount`.
+    #[serde(default)]
+    pub system_properties: BTreeMap<String, String>,
+    /// The `java` to use; found on PATH when absent.
+    #[serde(default)]
+    pub java: Option<String>,
+    /// What a scenario that comes over the network may set: names as in `[target.settings]`, such as `heap_mib`,
+    /// `zoo_cfg.snapCount`, `zoo_cfg.*`. JVM arguments and paths are code execution.
+    #[serde(default)]
+    pub allow: Vec<String>,
+}
+
+fn local() -> String {
+    "local".to_owned()
+}
+
+const fn default_heap_mib() -> u32 {
+    1_024
+}

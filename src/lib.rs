@@ -1,0 +1,9 @@
+//! Rampart finds out how much a cluster can carry, what stops it, and whether that has changed.
+
+pub mod config;
+pub mod engine;
+pub mod launch;
+pub mod model;
+pub mod scenario;
+pub mod target;
+pub mod workload;

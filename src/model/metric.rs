@@ -1,0 +1,120 @@
+//! Readings of a target: what each metric is called, its unit, and how pages name it. docs/METRICS.md lists the same.
+
+use serde::{Deserialize, Serialize};
+
+/// One timestamped reading of one series of one node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Absolute nanoseconds.
+    pub at_ns: i64,
+    /// The node, as the inventory names it; [`GENERATOR`] for Rampart's own readings.
+    pub node: String,
+    /// A name of [`METRICS`].
+    pub metric: String,
+    /// The value, in the metric's unit.
+    pub value: f64,
+}
+
+/// The node name under which Rampart reports on itself.
+pub const GENERATOR: &str = "generator";
+
+/// Whether a metric is a level or a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A level at a moment.
+    Gauge,
+    /// A difference of a counter over the time between two readings.
+    Rate,
+}
+
+/// What a metric name stands for.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Metric {
+    /// The stable name, with its unit where it has one.
+    pub name: &'static str,
+    /// How pages call it.
+    pub label: &'static str,
+    /// The unit of stored values: `""` for a count, `bytes`, `s`, `ms`, `share`, `per_s`, `bytes_per_s`.
+    pub unit: &'static str,
+    /// Level or rate.
+    pub kind: Kind,
+    /// Where the value comes from, in one sentence.
+    pub source: &'static str,
+}
+
+const fn gauge(name: &'static str, label: &'static str, unit: &'static str, source: &'static str) -> Metric {
+    Metric { name, label, unit, kind: Kind::Gauge, source }
+}
+
+const fn rate(name: &'static str, label: &'static str, unit: &'static str, source: &'static str) -> Metric {
+    Metric { name, label, unit, kind: Kind::Rate, source }
+}
+
+/// Every metric that Rampart stores.
+pub const METRICS: &[Metric] = &[
+    gauge("znodes", "znodes", "", "srvr Node count"),
+    gauge("watches", "watches", "", "mntr or AdminServer watch_count"),
+    gauge("ephemerals", "ephemerals", "", "mntr or AdminServer ephemerals_count"),
+    gauge("connections", "connections", "", "srvr Connections; the sampler's own connection is one of them"),
+    gauge("sessions", "sessions", "", "mntr or AdminServer global_sessions (3.6 and later)"),
+    gauge(
+        "outstanding_requests",
+        "outstanding requests",
+        "",
+        "srvr Outstanding: requests inside this server's pipeline",
+    ),
+    rate("transactions_per_s", "transactions", "per_s", "difference of the low half of the zxid (srvr)"),
+    rate("packets_in_per_s", "packets in", "per_s", "srvr Received"),
+    gauge(
+        "request_latency_ms",
+        "request latency, server's mean",
+        "ms",
+        "interval mean from packets and latency where the server has sums; pings are included",
+    ),
+    gauge("snapshot_bytes", "snapshot", "bytes", "the newest snapshot file of the data directory"),
+    gauge("snapshot_interval_s", "snapshot every", "s", "time between the two newest snapshot files"),
+    gauge("snapshots", "snapshots", "", "snapshot files written since the run began"),
+    rate("fsync_mean_ms", "log fsync, mean", "ms", "difference of sum and count of fsynctime (mntr, 3.6 and later)"),
+    gauge("process_cpu_share", "CPU", "share", "the server's process, of all cores of its machine (sysinfo)"),
+    gauge("memory_bytes", "memory", "bytes", "resident memory of the server's process (sysinfo)"),
+    rate(
+        "net_in_bytes_per_s",
+        "network in",
+        "bytes_per_s",
+        "the server's bytes_received_count (mntr, 3.6 and later), else the interface",
+    ),
+    rate(
+        "net_out_bytes_per_s",
+        "network out",
+        "bytes_per_s",
+        "the server's response_bytes and watch_bytes (mntr, 3.7 and later), else the interface",
+    ),
+    rate("disk_read_bytes_per_s", "disk read", "bytes_per_s", "the server's process (sysinfo)"),
+    rate("disk_write_bytes_per_s", "disk write", "bytes_per_s", "the server's process (sysinfo)"),
+    gauge("heap_after_gc_bytes", "heap after collection", "bytes", "the managed server's GC log"),
+    gauge("heap_max_bytes", "heap limit", "bytes", "the managed server's GC log"),
+    rate(
+        "gc_pause_share",
+        "time in collection pauses",
+        "share",
+        "pauses of the managed server's GC log over the interval",
+    ),
+    gauge("gc_pause_max_ms", "longest collection pause", "ms", "the longest pause of the interval (GC log)"),
+    gauge("srvr_ms", "srvr took", "ms", "the sampler's own measure"),
+    gauge("mntr_ms", "mntr took", "ms", "the sampler's own measure of mntr or AdminServer monitor"),
+    gauge("load_confirmed", "load in place", "", "what the load units have put in place"),
+    rate("probe_ops_per_s", "probe", "per_s", "operations of the running probe; one client, one call in flight"),
+    rate("load_writes_per_s", "load's transactions achieved", "per_s", "the load units' own count"),
+    rate("load_reads_per_s", "load's reads achieved", "per_s", "the load units' own count"),
+    gauge("generator_cpu_share", "generator CPU", "share", "this process, of all cores of this machine"),
+    gauge("generator_memory_bytes", "generator memory", "bytes", "this process"),
+    gauge("start_lag_p99_ms", "start lag, p99", "ms", "how late due operations were sent, over the last second"),
+    gauge("missed_arrivals", "missed arrivals", "", "due operations that were never sent, over the last second"),
+];
+
+/// The description of a metric, if Rampart knows it.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.name == name)
+}

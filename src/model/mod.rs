@@ -1,0 +1,22 @@
+//! Plain data shared by every layer: ids, time, loads, samples, trials, verdicts, events.
+//! Depends on nothing else in the crate; does no I/O.
+
+pub mod clock;
+pub mod event;
+pub mod id;
+pub mod inventory;
+pub mod load;
+pub mod metric;
+pub mod stat;
+pub mod trial;
+pub mod verdict;
+
+pub use clock::Clock;
+pub use event::{HistogramRecord, Phase, RunEvent};
+pub use id::{RunId, RunState};
+pub use inventory::{Inventory, Limit, NodeInfo, Setting};
+pub use load::{Axis, Load};
+pub use metric::Sample;
+pub use stat::{Health, OperationStat, Percentiles, SeriesStat};
+pub use trial::{CountCheck, Incident, IncidentKind, Outcome, Reading, RuleReading, Trial};
+pub use verdict::{Certainty, Evidence, Status, StopCode, Validity, Verdict};
