@@ -5,5 +5,6 @@ pub mod engine;
 pub mod launch;
 pub mod model;
 pub mod scenario;
+pub mod store;
 pub mod target;
 pub mod workload;

@@ -2,6 +2,10 @@
 //! Does no I/O: texts come in, a plan or errors with line, field and allowed values go out.
 
 pub mod plan;
+mod read;
+
+pub use plan::{Origin, Plan, plan};
+pub use read::Scenario;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -32,3 +32,31 @@ pub struct Need {
     /// `None` when it is not known before the run.
     pub available: Option<u64>,
 }
+
+/// Who asks: decides what may be launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A request over the network: only what the configuration names and allows.
+    Network,
+    /// The local user, who could launch anything anyway.
+    LocalUser,
+}
+
+/// A scenario brought together with a configuration: all that the engine needs.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub outline: Outline,
+    pub scenario: super::Scenario,
+}
+
+/// Brings a scenario and a configuration together.
+///
+/// # Errors
+/// Every fault: an unknown target or recipe, a setting that the recipe does not allow, a ladder without an end.
+pub fn plan(
+    scenario: &super::Scenario,
+    _config: &crate::config::Config,
+    _origin: Origin,
+) -> Result<Plan, super::Faults> {
+    Err(super::Faults(vec![super::Fault { line: None, field: scenario.name.clone(), message: "not yet".to_owned() }]))
+}

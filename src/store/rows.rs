@@ -1,0 +1,87 @@
+//! What is read back: one run in a list, one run whole, one series.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    model::{Inventory, Phase, RunId, RunState, Status, StopCode, Trial, Verdict},
+    scenario::plan::Outline,
+};
+
+/// One run as lists show it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct RunRow {
+    #[schema(value_type = String)]
+    pub id: RunId,
+    pub scenario: String,
+    pub target: String,
+    pub workload: String,
+    pub axis: String,
+    pub unit: String,
+    #[schema(value_type = String)]
+    pub state: RunState,
+    pub status: Option<Status>,
+    pub stop_code: Option<StopCode>,
+    pub last_good: Option<u64>,
+    pub first_bad: Option<u64>,
+    pub sentence: Option<String>,
+    /// `page`, `api` or `command line`.
+    pub origin: String,
+    pub created_ns: i64,
+    pub started_ns: Option<i64>,
+    pub ended_ns: Option<i64>,
+}
+
+/// Where a live run is.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct PhaseNow {
+    pub phase: Phase,
+    pub step: u32,
+    pub trial: u32,
+    pub load: u64,
+    pub since_ns: i64,
+    pub until_ns: Option<i64>,
+    /// What the target has confirmed of the load, while it is filled.
+    pub confirmed: Option<u64>,
+}
+
+/// One run whole, without its series.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct RunDetail {
+    pub run: RunRow,
+    /// The file as it was.
+    pub scenario_text: String,
+    pub outline: Outline,
+    pub inventory: Option<Inventory>,
+    pub phase: Option<PhaseNow>,
+    /// Measured so far, in order; void and repeated trials too.
+    pub trials: Vec<Trial>,
+    pub verdict: Option<Verdict>,
+    /// What readers should know, with absolute nanoseconds.
+    pub notes: Vec<(i64, String)>,
+    /// The sequence number of the newest stored event: where a follower goes on.
+    pub last_seq: u64,
+}
+
+/// One series, in time order.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Series {
+    pub node: String,
+    pub metric: String,
+    pub unit: String,
+    /// `(absolute nanoseconds, value)`.
+    pub points: Vec<(i64, f64)>,
+}
+
+/// Which runs to list.
+#[derive(Debug, Clone, Default)]
+pub struct RunFilter {
+    /// Part of the scenario's or the target's name.
+    pub text: Option<String>,
+    pub state: Option<RunState>,
+    pub status: Option<Status>,
+    /// Only runs made before this one (keyset paging).
+    pub before: Option<RunId>,
+    /// At most this many; 0 means 50.
+    pub limit: u32,
+}
