@@ -159,7 +159,7 @@ pub enum Condition {
     Empty,
     /// No connection.
     Unreachable,
-    /// Connected, but no answer in time.
+    /// No answer in time: connected without a reply, or a connection attempt that nobody took.
     TimedOut,
 }
 

@@ -1,5 +1,7 @@
 //! ZooKeeper as a target: inventory, samplers, the run's root and its lease.
 
+pub mod four_letter;
+
 use std::net::SocketAddr;
 
 use async_trait::async_trait;
