@@ -1,10 +1,11 @@
 //! The file that a person writes: reading it, checking it, and the plan that follows from it.
 //! Does no I/O: texts come in, a plan or errors with line, field and allowed values go out.
 
+mod file;
 pub mod plan;
 mod read;
 
-pub use plan::{Origin, Plan, plan};
-pub use read::Scenario;
+pub use plan::{Origin, Plan, PlannedTarget, plan};
+pub use read::{Scenario, TargetChoice};
 
 pub use crate::model::{Fault, Faults};

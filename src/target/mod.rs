@@ -3,7 +3,7 @@
 
 pub mod zookeeper;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,11 @@ pub trait Target: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// When no node answers, none serves, the root path is missing, or credentials are refused.
     async fn inventory(&self) -> Result<Inventory, TargetError>;
+
+    /// What the target counts right now: `znodes`, `watches`, `ephemerals`, `sessions`, as far as it tells.
+    async fn counts(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
 
     /// What takes readings while a run goes on, for the nodes of an inventory.
     fn samplers(&self, clock: Clock, inventory: &Inventory) -> Vec<Box<dyn Sampler>>;
