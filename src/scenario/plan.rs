@@ -1,10 +1,10 @@
 //! What a scenario comes to on a configuration: the target, the ladder, the longest duration, the sessions it needs.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// The summary of a plan, as `rampart check`, the API and the live page show it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Outline {
     pub scenario: String,
     /// The target's name: of the configuration, or of the recipe.
@@ -24,7 +24,7 @@ pub struct Outline {
 }
 
 /// One resource that the largest load needs.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Need {
     /// Such as `sessions`, `open files of this process`.
     pub what: String,
