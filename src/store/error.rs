@@ -59,6 +59,19 @@ pub(super) fn to_json<T: serde::Serialize>(what: &'static str, value: &T) -> Res
     serde_json::to_string(value).map_err(|cause| StoreError::Unstorable { what, cause: cause.to_string() })
 }
 
+/// As [`to_json`], after a look at whether it reads back: JSON has no NaN, and one in a trial would make its whole run
+/// unreadable later.
+pub(super) fn to_readable_json<T: serde::Serialize + serde::de::DeserializeOwned>(
+    what: &'static str,
+    value: &T,
+) -> Result<String, StoreError> {
+    let text = to_json(what, value)?;
+    match serde_json::from_str::<T>(&text) {
+        Ok(_) => Ok(text),
+        Err(cause) => Err(StoreError::Unstorable { what, cause: format!("it does not read back: {cause}") }),
+    }
+}
+
 /// JSON text as a value of the model.
 pub(super) fn from_json<T: serde::de::DeserializeOwned>(what: &'static str, text: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|cause| StoreError::Damaged { what, cause: cause.to_string() })

@@ -55,7 +55,21 @@ pub async fn all(db: &mut SqliteConnection) -> Result<Vec<Launched>, StoreError>
         .collect()
 }
 
-/// Forgets the processes of one run: it has stopped them, or they were reaped.
+/// Forgets one process: it is gone with all it left.
+///
+/// # Errors
+/// When the database cannot be written.
+pub async fn forget_one(db: &mut SqliteConnection, launched: &Launched) -> Result<(), StoreError> {
+    sqlx::query("delete from launched where run_id = ? and pid = ? and process_started_s = ?")
+        .bind(launched.run.to_string())
+        .bind(launched.pid)
+        .bind(integer("a process's start", launched.process_started_s)?)
+        .execute(&mut *db)
+        .await?;
+    Ok(())
+}
+
+/// Forgets the processes of one run: it has stopped them itself.
 ///
 /// # Errors
 /// When the database cannot be written.

@@ -21,7 +21,7 @@ use sqlx::{
 pub use error::StoreError;
 pub use rows::{HistogramRow, RunDetail, RunFilter, RunRow, Series, StoredEvent};
 
-use crate::model::{HistogramRecord, RunId, Trial, Verdict};
+use crate::model::{HistogramRecord, RunId, RunState, Trial, Verdict};
 
 /// A transaction of the only writer; the functions of the tables' files compose in it.
 pub type Write = Transaction<'static, Sqlite>;
@@ -184,6 +184,22 @@ impl Store {
     /// When the database cannot be read.
     pub async fn histograms(&self, run: RunId, step: u32) -> Result<Vec<HistogramRecord>, StoreError> {
         histograms::of_step(&mut *self.readers.acquire().await?, run, step).await
+    }
+
+    /// Runs in a state, oldest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn in_state(&self, state: RunState) -> Result<Vec<RunRow>, StoreError> {
+        runs::in_state(&mut *self.readers.acquire().await?, state).await
+    }
+
+    /// Processes that runs have started and not reported as stopped.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn launched(&self) -> Result<Vec<launched::Launched>, StoreError> {
+        launched::all(&mut *self.readers.acquire().await?).await
     }
 
     /// Closes both sides, so that the last of the write-ahead log is folded into the file.

@@ -4,7 +4,7 @@ use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
     RunDetail, RunFilter, RunRow, StoreError,
-    error::{count, from_json, integer, to_json, word},
+    error::{count, from_json, integer, to_json, to_readable_json, word},
     rows::PhaseNow,
 };
 use crate::{
@@ -142,7 +142,7 @@ pub async fn finish(db: &mut SqliteConnection, run: RunId, verdict: &Verdict, en
     .bind(verdict.last_good.map(|load| integer("a load", load)).transpose()?)
     .bind(verdict.first_bad.map(|load| integer("a load", load)).transpose()?)
     .bind(&verdict.sentence)
-    .bind(to_json("a verdict", verdict)?)
+    .bind(to_readable_json("a verdict", verdict)?)
     .bind(ended_ns)
     .bind(run.to_string())
     .execute(&mut *db)

@@ -4,7 +4,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::{
     StoreError,
-    error::{from_json, integer, to_json},
+    error::{from_json, integer, to_readable_json},
 };
 use crate::model::{RunId, StopCode, Trial};
 
@@ -31,7 +31,7 @@ pub async fn insert(db: &mut SqliteConnection, run: RunId, seq: u64, trial: &Tri
     .bind(trial.started_ns)
     .bind(trial.measure_from_ns)
     .bind(trial.ended_ns)
-    .bind(to_json("a trial", trial)?)
+    .bind(to_readable_json("a trial", trial)?)
     .execute(&mut *db)
     .await?;
     Ok(())
