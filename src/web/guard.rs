@@ -98,7 +98,7 @@ mod tests {
         let host = ("host", "localhost:7117");
         assert!(!refused(&Method::POST, &[host]));
         assert!(!refused(
-            Method::POST,
+            &Method::POST,
             &[host, ("origin", "http://localhost:7117"), ("sec-fetch-site", "same-origin")]
         ));
         for origin in ["http://evil.example", "null", "http://localhost:3000", "http://localhost:7117.evil.example"] {
