@@ -42,7 +42,10 @@ impl fmt::Debug for Seams {
 impl Default for Seams {
     fn default() -> Self {
         Self {
-            plan: Arc::new(|text, config, origin| crate::scenario::plan(&Scenario::parse(text)?, config, origin)),
+            plan: Arc::new(|text, config, origin| {
+                let (_, limit) = crate::sample::generator::open_files();
+                crate::scenario::plan(&Scenario::parse(text)?, config, origin, Some(limit))
+            }),
             engine: Arc::new(|plan, run, events, cancel| Box::pin(crate::engine::run(plan, run, events, cancel))),
             reap: Arc::new(crate::launch::reap),
             clean: Arc::new(|name, spec| Box::pin(clean(name, spec))),

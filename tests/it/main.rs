@@ -1,1 +1,5 @@
-fn main() {}
+//! Everything that needs more than one layer, or a real server.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod launch;
