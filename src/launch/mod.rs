@@ -43,7 +43,7 @@ pub trait Launcher: Send + Sync + std::fmt::Debug {
 
 /// A launched target. Dropping it kills what runs and removes its folder.
 #[async_trait]
-pub trait Managed: Send + std::fmt::Debug {
+pub trait Managed: Send + Sync + std::fmt::Debug {
     /// How to reach it.
     fn spec(&self) -> TargetSpec;
 

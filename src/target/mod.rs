@@ -84,7 +84,7 @@ pub trait Target: Send + Sync + std::fmt::Debug {
 
 /// A run's hold on a target.
 #[async_trait]
-pub trait Claim: Send + std::fmt::Debug {
+pub trait Claim: Send + Sync + std::fmt::Debug {
     /// The full path under which the run may create.
     fn root(&self) -> &str;
 
