@@ -7,6 +7,8 @@
 mod client;
 mod code;
 mod event;
+#[cfg(test)]
+mod golden;
 mod hub;
 mod jute;
 mod pool;

@@ -5,6 +5,10 @@ use std::{
     net::{SocketAddr, TcpStream},
 };
 
+use nix::{
+    errno::Errno,
+    sys::socket::{setsockopt, sockopt::IpBindAddressNoPort},
+};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::event::{ConnectError, ConnectOptions, Disconnect};
@@ -14,13 +18,12 @@ pub(crate) fn cause_of(error: &io::Error) -> Disconnect {
     if kind == io::ErrorKind::ConnectionRefused { Disconnect::Refused } else { Disconnect::Io(kind) }
 }
 
-// Raw numbers, the same on every Linux: `io::ErrorKind` has no stable name for them.
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
-const EINPROGRESS: i32 = 115;
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(0))
+}
 
 fn failed(error: io::Error) -> ConnectError {
-    if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) {
+    if matches!(errno(&error), Errno::EMFILE | Errno::ENFILE) {
         ConnectError::NoFiles(error)
     } else {
         ConnectError::Io(error)
@@ -35,6 +38,9 @@ pub(crate) fn open(options: &ConnectOptions) -> Result<(TcpStream, bool), Connec
     // A request must not wait for the answer to the one before.
     socket.set_tcp_nodelay(true).map_err(failed)?;
     if let Some(source_ip) = options.source {
+        // Lets the port be chosen on connect, when the server is known: one port then serves many servers. Where the
+        // kernel does not have it, binding takes a port at once, which works as well with fewer sessions.
+        let _ = setsockopt(&socket, IpBindAddressNoPort, &true);
         let bound = socket.bind(&SocketAddr::new(source_ip, 0).into());
         bound.map_err(|cause| {
             if cause.kind() == io::ErrorKind::AddrNotAvailable {
@@ -48,7 +54,7 @@ pub(crate) fn open(options: &ConnectOptions) -> Result<(TcpStream, bool), Connec
     }
     let refused = match socket.connect(&options.server.into()) {
         Ok(()) => false,
-        Err(error) if error.raw_os_error() == Some(EINPROGRESS) => false,
+        Err(error) if errno(&error) == Errno::EINPROGRESS => false,
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => true,
         Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => return Err(ConnectError::NoPorts(error)),
         Err(error) => return Err(failed(error)),
