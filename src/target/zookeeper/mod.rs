@@ -1,6 +1,10 @@
 //! ZooKeeper as a target: inventory, samplers, the run's root and its lease.
 
+pub mod admin;
 pub mod four_letter;
+pub mod gc_log;
+pub mod srvr;
+pub mod stats;
 
 use std::net::SocketAddr;
 
