@@ -49,19 +49,35 @@ async fn fill(domains: u64, background: f64) -> Filled {
     let started = Instant::now();
     // The unit works on a thread of its own, as in a run.
     let unit_spec = spec.clone();
-    let (seconds, unit) = tokio::task::spawn_blocking(move || put_in_place(&options, unit_spec, root, run, domains, started)).await.expect("the unit's thread ends");
+    let (seconds, unit) =
+        tokio::task::spawn_blocking(move || put_in_place(&options, unit_spec, root, run, domains, started))
+            .await
+            .expect("the unit's thread ends");
     let (cpu_s, rss_mib) = (common::cpu_s() - cpu_before, common::peak_rss_mib());
     let (znodes, watches) = confirm(managed.as_ref(), &options_demand(domains, background)).await;
-    println!("{domains} domains, background {background}: {seconds:.1} s, {cpu_s:.2} CPU-s, {rss_mib:.1} MiB; the server counts {znodes} znodes, {watches} watches");
+    println!(
+        "{domains} domains, background {background}: {seconds:.1} s, {cpu_s:.2} CPU-s, {rss_mib:.1} MiB; the server counts {znodes} znodes, {watches} watches"
+    );
     drop(unit);
     managed.stop().await;
     Filled { seconds, cpu_s, rss_mib, znodes, watches }
 }
 
-fn put_in_place(options: &str, target: TargetSpec, root: String, run: RunId, domains: u64, started: Instant) -> (f64, Box<dyn workload::LoadUnit>) {
-    let workload = workload::workload("zookeeper.domains", "zookeeper", toml::from_str(options).expect("options are TOML")).expect("options are right");
+fn put_in_place(
+    options: &str,
+    target: TargetSpec,
+    root: String,
+    run: RunId,
+    domains: u64,
+    started: Instant,
+) -> (f64, Box<dyn workload::LoadUnit>) {
+    let workload =
+        workload::workload("zookeeper.domains", "zookeeper", toml::from_str(options).expect("options are TOML"))
+            .expect("options are right");
     let TargetSpec::Zookeeper(zookeeper) = &target;
-    let mut control = zk_wire::Client::connect(&zk_wire::ConnectOptions::new(zookeeper.servers[0]), Duration::from_secs(10)).expect("a control session");
+    let mut control =
+        zk_wire::Client::connect(&zk_wire::ConnectOptions::new(zookeeper.servers[0]), Duration::from_secs(10))
+            .expect("a control session");
     control.create(&root, b"", zk_wire::CreateMode::Persistent).expect("the root is made");
     let _ = run;
     let clock = Clock::start();
@@ -81,7 +97,8 @@ fn put_in_place(options: &str, target: TargetSpec, root: String, run: RunId, dom
 
 fn options_demand(domains: u64, background: f64) -> (u64, u64) {
     let text = format!("dead_executors = {background}\ntraffic = false");
-    let workload = workload::workload("zookeeper.domains", "zookeeper", toml::from_str(&text).expect("TOML")).expect("options");
+    let workload =
+        workload::workload("zookeeper.domains", "zookeeper", toml::from_str(&text).expect("TOML")).expect("options");
     let demand = workload.demand(domains);
     (demand.counts[0].1, demand.counts[1].1)
 }
@@ -90,7 +107,10 @@ fn options_demand(domains: u64, background: f64) -> (u64, u64) {
 async fn confirm(managed: &dyn Managed, (znodes, watches): &(u64, u64)) -> (f64, f64) {
     let counts = managed.spec().open(managed.nodes()).counts().await;
     let (seen_znodes, seen_watches) = (counts["znodes"], counts["watches"]);
-    assert!(seen_znodes >= *znodes && seen_znodes - znodes < 50, "{znodes} znodes were asked, the server counts {seen_znodes}");
+    assert!(
+        seen_znodes >= *znodes && seen_znodes - znodes < 50,
+        "{znodes} znodes were asked, the server counts {seen_znodes}"
+    );
     assert_eq!(seen_watches, *watches, "watches");
     (seen_znodes as f64, seen_watches as f64)
 }

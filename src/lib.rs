@@ -1,6 +1,7 @@
 //! Rampart finds out how much a cluster can carry, what stops it, and whether that has changed.
 
 pub mod analysis;
+pub mod cli;
 pub mod config;
 pub mod engine;
 pub mod launch;

@@ -28,7 +28,16 @@ impl Figure {
     /// A figure with an upper bound.
     #[must_use]
     pub fn at_most(id: &'static str, value: f64, unit: &'static str, goal: &'static str, bound: f64) -> Self {
-        Self { id, value, unit, goal: Some(goal), peer: None, peer_value: None, ratio: None, holds: Some(value <= bound) }
+        Self {
+            id,
+            value,
+            unit,
+            goal: Some(goal),
+            peer: None,
+            peer_value: None,
+            ratio: None,
+            holds: Some(value <= bound),
+        }
     }
 
     /// A figure without a goal.
@@ -47,13 +56,20 @@ pub fn finish(name: &str, figures: &[Figure]) {
             format!("{peer} ({:.2}, {:.2})", figure.peer_value.unwrap_or(0.0), figure.ratio.unwrap_or(0.0))
         });
         let holds = figure.holds.map_or("", |holds| if holds { "yes" } else { "NO" });
-        println!("{:<28} {:>12.3}  {:<16} {:<12} {peer:<28} {holds}", figure.id, figure.value, figure.unit, figure.goal.unwrap_or(""));
+        println!(
+            "{:<28} {:>12.3}  {:<16} {:<12} {peer:<28} {holds}",
+            figure.id,
+            figure.value,
+            figure.unit,
+            figure.goal.unwrap_or("")
+        );
     }
     let folder = std::env::var_os("RAMPART_BENCH_DIR").map_or_else(|| PathBuf::from("target/bench"), PathBuf::from);
     std::fs::create_dir_all(&folder).expect("the folder for bench results can be made");
     let body = serde_json::json!({ "name": name, "machine": machine(), "figures": figures });
     let path = folder.join(format!("{name}.json"));
-    std::fs::write(&path, serde_json::to_string_pretty(&body).expect("figures are plain data")).expect("bench results can be written");
+    std::fs::write(&path, serde_json::to_string_pretty(&body).expect("figures are plain data"))
+        .expect("bench results can be written");
     println!("written to {}", path.display());
 }
 
@@ -61,8 +77,13 @@ pub fn finish(name: &str, figures: &[Figure]) {
 #[must_use]
 pub fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let model = read("/proc/cpuinfo").lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1).map(str::to_owned));
-    let kib: u64 = read("/proc/meminfo").lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    let model = read("/proc/cpuinfo")
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1).map(str::to_owned));
+    let kib: u64 = read("/proc/meminfo")
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0);
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     format!("{cores} cores, {} GiB, {}", kib / 1_048_576, model.unwrap_or_else(|| "unknown processor".to_owned()))
 }
@@ -80,13 +101,23 @@ pub fn cpu_s() -> f64 {
 #[must_use]
 pub fn peak_rss_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("/proc is there");
-    let kib: f64 = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok()).expect("VmHWM");
+    let kib: f64 = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok())
+        .expect("VmHWM");
     kib / 1024.0
 }
 
 /// A ZooKeeper of the bench's own.
-pub async fn zookeeper(heap_mib: u32, jvm_args: &[&str], properties: &[(&str, &str)], zoo_cfg: &[(&str, &str)]) -> (Box<dyn Managed>, RunId) {
-    let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> { pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect() };
+pub async fn zookeeper(
+    heap_mib: u32,
+    jvm_args: &[&str],
+    properties: &[(&str, &str)],
+    zoo_cfg: &[(&str, &str)],
+) -> (Box<dyn Managed>, RunId) {
+    let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    };
     let recipe = Recipe {
         heap_mib,
         jvm_args: jvm_args.iter().map(|arg| (*arg).to_owned()).collect(),
@@ -95,6 +126,7 @@ pub async fn zookeeper(heap_mib: u32, jvm_args: &[&str], properties: &[(&str, &s
         ..Recipe::new("zookeeper")
     };
     let run = RunId::new();
-    let managed = launch::launcher(&recipe).expect("a local launcher").start(&recipe, run).await.expect("ZooKeeper starts");
+    let managed =
+        launch::launcher(&recipe).expect("a local launcher").start(&recipe, run).await.expect("ZooKeeper starts");
     (managed, run)
 }
