@@ -4,6 +4,7 @@ pub mod config;
 pub mod engine;
 pub mod launch;
 pub mod model;
+pub mod sample;
 pub mod scenario;
 pub mod store;
 pub mod target;
