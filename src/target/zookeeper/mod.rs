@@ -1,5 +1,7 @@
 //! ZooKeeper as a target: inventory, samplers, the run's root and its lease.
 
+mod claim;
+
 use std::net::SocketAddr;
 
 use async_trait::async_trait;
@@ -55,11 +57,11 @@ impl Target for Zookeeper {
         Vec::new()
     }
 
-    async fn claim(&self, _run: RunId) -> Result<Box<dyn Claim>, TargetError> {
-        Err(TargetError::Other("not yet".to_owned()))
+    async fn claim(&self, run: RunId) -> Result<Box<dyn Claim>, TargetError> {
+        claim::claim(self.spec.clone(), run).await
     }
 
-    async fn clean(&self, _pace: CleanPace) -> Result<CleanReport, TargetError> {
-        Err(TargetError::Other("not yet".to_owned()))
+    async fn clean(&self, pace: CleanPace) -> Result<CleanReport, TargetError> {
+        claim::clean(self.spec.clone(), pace).await
     }
 }
