@@ -3,7 +3,7 @@
 
 pub mod zookeeper;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,11 @@ pub trait Target: Send + Sync + std::fmt::Debug {
     /// When no node answers, none serves, the root path is missing, or credentials are refused.
     async fn inventory(&self) -> Result<Inventory, TargetError>;
 
+    /// What the target counts right now: `znodes`, `watches`, `ephemerals`, `sessions`, as far as it tells.
+    async fn counts(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
     /// What takes readings while a run goes on, for the nodes of an inventory.
     fn samplers(&self, clock: Clock, inventory: &Inventory) -> Vec<Box<dyn Sampler>>;
 
@@ -79,7 +84,7 @@ pub trait Target: Send + Sync + std::fmt::Debug {
 
 /// A run's hold on a target.
 #[async_trait]
-pub trait Claim: Send + std::fmt::Debug {
+pub trait Claim: Send + Sync + std::fmt::Debug {
     /// The full path under which the run may create.
     fn root(&self) -> &str;
 
@@ -159,7 +164,7 @@ pub enum Condition {
     Empty,
     /// No connection.
     Unreachable,
-    /// Connected, but no answer in time.
+    /// No answer in time: connected without a reply, or a connection attempt that nobody took.
     TimedOut,
 }
 

@@ -1,7 +1,8 @@
-//! The integration tests: one binary, one harness.
+//! Everything that needs more than one layer, or a real server.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod claim;
+mod launch;
 #[path = "../../crates/zk-wire/tests/zookeeper/mod.rs"]
 mod zookeeper;

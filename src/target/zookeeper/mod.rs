@@ -1,6 +1,11 @@
 //! ZooKeeper as a target: inventory, samplers, the run's root and its lease.
 
+pub mod admin;
 mod claim;
+pub mod four_letter;
+pub mod gc_log;
+pub mod srvr;
+pub mod stats;
 
 use std::net::SocketAddr;
 
