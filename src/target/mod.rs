@@ -62,11 +62,6 @@ pub trait Target: Send + Sync + std::fmt::Debug {
     /// When no node answers, none serves, the root path is missing, or credentials are refused.
     async fn inventory(&self) -> Result<Inventory, TargetError>;
 
-    /// What the target counts right now: `znodes`, `watches`, `ephemerals`, `sessions`, as far as it tells.
-    async fn counts(&self) -> BTreeMap<String, u64> {
-        BTreeMap::new()
-    }
-
     /// What takes readings while a run goes on, for the nodes of an inventory.
     fn samplers(&self, clock: Clock, inventory: &Inventory) -> Vec<Box<dyn Sampler>>;
 

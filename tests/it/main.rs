@@ -2,5 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod claim;
 mod launch;
 mod sampling;
+#[path = "../../crates/zk-wire/tests/zookeeper/mod.rs"]
+mod zookeeper;

@@ -2,6 +2,7 @@
 
 pub mod admin;
 mod census;
+mod claim;
 mod files;
 pub mod four_letter;
 pub mod gc_log;
@@ -104,11 +105,11 @@ impl Target for Zookeeper {
         self.census().await.map(|census| census.counts()).unwrap_or_default()
     }
 
-    async fn claim(&self, _run: RunId) -> Result<Box<dyn Claim>, TargetError> {
-        Err(TargetError::Other("not yet".to_owned()))
+    async fn claim(&self, run: RunId) -> Result<Box<dyn Claim>, TargetError> {
+        claim::claim(self.spec.clone(), run).await
     }
 
-    async fn clean(&self, _pace: CleanPace) -> Result<CleanReport, TargetError> {
-        Err(TargetError::Other("not yet".to_owned()))
+    async fn clean(&self, pace: CleanPace) -> Result<CleanReport, TargetError> {
+        claim::clean(self.spec.clone(), pace).await
     }
 }
