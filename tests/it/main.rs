@@ -2,4 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod api;
+mod app;
 mod launch;
+mod runs;
+mod store;
+mod stream;
