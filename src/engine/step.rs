@@ -313,7 +313,7 @@ impl Floor {
         let own = |metric: &str| -> Vec<f64> {
             samples.iter().filter(|s| s.node == GENERATOR && s.metric == metric).map(|s| s.value).collect()
         };
-        let (open_files, limit) = crate::sample::generator::open_files().unwrap_or_default();
+        let (open_files, limit) = crate::sample::open_files().unwrap_or_default();
         Health {
             start_lag_p99_us: merged.start_lag_p99_us(),
             missed: merged.missed,

@@ -43,7 +43,7 @@ impl Default for Seams {
     fn default() -> Self {
         Self {
             plan: Arc::new(|text, config, origin| {
-                let limit = crate::sample::generator::open_files().and_then(|(_, limit)| limit);
+                let limit = crate::sample::open_files().and_then(|(_, limit)| limit);
                 crate::scenario::plan(&Scenario::parse(text)?, config, origin, limit)
             }),
             engine: Arc::new(|plan, run, events, cancel| Box::pin(crate::engine::run(plan, run, events, cancel))),
