@@ -35,7 +35,7 @@ impl<T> Out<'_, T> {
 }
 
 impl<T: Copy> Hub<T> {
-    /// One pass: sends what is queued, waits at most `timeout` for sockets, a timer or a [`Waker`](crate::Waker),
+    /// One pass: sends what is queued, waits at most `timeout` (to some ten microseconds) for sockets, a timer or a [`Waker`](crate::Waker),
     /// and hands every event to `handler`, which may use the hub it is given. Returns the number of events.
     /// A turn inside a handler does nothing.
     ///
@@ -56,6 +56,7 @@ impl<T: Copy> Hub<T> {
         if let Some(ms) = self.wheel.next_in_ms(self.now_ms()) {
             wait = wait.min(Duration::from_millis(ms));
         }
+        self.alarm.arm(wait)?;
         match self.poll.poll(&mut scratch.events, Some(wait)) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}

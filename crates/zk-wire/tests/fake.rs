@@ -336,6 +336,21 @@ fn a_waker_ends_a_pass() {
     thread.join().unwrap().unwrap();
 }
 
+#[test]
+fn a_short_wait_is_not_rounded_up_to_a_millisecond() {
+    let mut hub = Hub::<u64>::new().unwrap();
+    let waits: Vec<_> = (0..50)
+        .map(|_| {
+            let start = Instant::now();
+            hub.turn(Duration::from_micros(300), |_, _| ()).unwrap();
+            start.elapsed()
+        })
+        .collect();
+    // The shortest, since others use this machine too.
+    let shortest = waits.iter().min().unwrap();
+    assert!((300..900).contains(&shortest.as_micros()), "{waits:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
