@@ -248,6 +248,18 @@ fn each_way_of_not_getting_a_session_has_its_own_name() {
     drop(listener.accept().unwrap());
     assert_eq!(until(&mut hub, gone), [Seen::Gone(Disconnect::EofBeforeSession)]);
 
+    // The same when the connection is reset before the hub has looked at it, or while it sends its request.
+    for wait in [true, false].repeat(20) {
+        hub.connect(&options).unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        if wait {
+            turn(&mut hub, Duration::from_millis(50), &mut Vec::new());
+        }
+        socket2::SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(peer);
+        assert_eq!(until(&mut hub, gone), [Seen::Gone(Disconnect::EofBeforeSession)]);
+    }
+
     options.connect_timeout = Duration::from_millis(50);
     hub.connect(&options).unwrap();
     let silent = listener.accept().unwrap();
