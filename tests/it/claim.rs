@@ -170,6 +170,33 @@ async fn removal_keeps_to_its_pace_and_to_its_limit() {
 }
 
 #[tokio::test]
+async fn removal_copes_with_others_who_create_and_delete_meanwhile() {
+    let server = Server::start("", &[]);
+    let mut filler = client(&server);
+    let claim = target(&server, "").claim(RunId::new()).await.unwrap();
+    let tree = format!("{}/d", claim.root());
+    fill(&mut filler, &tree, 10, 200);
+    let mut others = client(&server);
+    let meddling = std::thread::spawn(move || {
+        let (mut created, mut deleted) = (0_u64, 0);
+        for round in 0..400 {
+            let branch = format!("{tree}/branch-{}", round % 10);
+            let leaf = format!("{branch}/leaf-{}", round / 2);
+            created += u64::from(others.create(&format!("{leaf}/new"), b"", CreateMode::Persistent).is_ok());
+            created += u64::from(others.create(&format!("{branch}/new-{round}"), b"", CreateMode::Persistent).is_ok());
+            deleted += u64::from(others.delete(&format!("{branch}/leaf-{}", 199 - round / 2), -1).is_ok());
+        }
+        (created, deleted)
+    });
+    let pace = CleanPace { deletes_per_s: 4_000.0, limit: Duration::from_secs(30) };
+    let report = claim.release(pace).await.unwrap();
+    let (created, deleted) = meddling.join().unwrap();
+    assert!(created > 0 && deleted > 0, "{created} created, {deleted} deleted by others");
+    assert_eq!(report.removed_znodes + deleted, 1 + 10 * 201 + 2 + created);
+    assert_eq!(filler.children("/").unwrap(), ["zookeeper"]);
+}
+
+#[tokio::test]
 async fn a_target_that_is_not_there_is_told_from_one_that_does_not_serve() {
     let server = Server::start("maxClientCnxns=1", &[]);
     let target = target(&server, "");
