@@ -4,5 +4,11 @@
 
 mod claim;
 mod launch;
+mod sampling;
 #[path = "../../crates/zk-wire/tests/zookeeper/mod.rs"]
 mod zookeeper;
+mod api;
+mod app;
+mod runs;
+mod store;
+mod stream;
