@@ -15,6 +15,10 @@ export function figure(value) {
   return (value < 0 ? "\u2212" : "") + grouped + (rest ? `.${rest}` : "");
 }
 
+const tickLabel = (value) => {
+  const text = figure(value);
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+};
 const pad = (number) => String(number).padStart(2, "0");
 function since(seconds) {
   const all = Math.max(0, Math.round(seconds));
@@ -23,16 +27,16 @@ function since(seconds) {
 }
 
 // A null is a gap; what joining leaves undefined is only another rhythm.
-function withGaps(points, by) {
+function withGaps(points, by, start) {
   const steps = points.slice(1).map((point, at) => point[0] - points[at][0]).sort((a, b) => a - b);
   const limit = (steps[Math.floor(steps.length / 2)] ?? Infinity) * 3.5;
   const [x, y] = [[], []];
   points.forEach(([at, value], index) => {
     if (index && at - points[index - 1][0] > limit) {
-      x.push((at + points[index - 1][0]) / 2);
+      x.push((at + points[index - 1][0]) / 2 - start);
       y.push(null);
     }
-    x.push(at);
+    x.push(at - start);
     y.push(value / by);
   });
   return [x, y];
@@ -50,8 +54,8 @@ class TimeChart {
   }
 
   data() {
-    const { lines, by } = this.live;
-    const tables = lines.map((line) => withGaps(this.store.get(key(line.node, line.metric)) ?? [], by));
+    const { lines, by, start_s } = this.live;
+    const tables = lines.map((line) => withGaps(this.store.get(key(line.node, line.metric)) ?? [], by, start_s));
     return uPlot.join(tables);
   }
 
@@ -70,11 +74,11 @@ class TimeChart {
         cursor: { sync: { key: sync }, drag: { x: true, y: false } },
         scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.12 : 1] } },
         axes: [
-          { ...axis, values: (_, ticks) => ticks.map((tick) => since(tick - live.start_s)), grid: { show: false } },
-          { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => figure(tick)), label: live.unit || undefined, labelSize: live.unit ? 16 : 0, labelFont: "12px system-ui, sans-serif" },
+          { ...axis, incrs: [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400], values: (_, ticks) => ticks.map(since), grid: { show: false } },
+          { ...axis, size: 58, values: (_, ticks) => ticks.map(tickLabel), label: live.unit || undefined, labelSize: live.unit ? 16 : 0, labelFont: "12px system-ui, sans-serif" },
         ],
         series: [
-          { label: "after", value: (_, at) => (at == null ? "\u2013" : since(at - live.start_s)) },
+          { label: "after", value: (_, at) => (at == null ? "\u2013" : since(at)) },
           ...live.lines.map((line, at) => ({
             label: line.label,
             stroke: colour(`--s${(at % 4) + 1}`),
@@ -93,9 +97,9 @@ class TimeChart {
               ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
               ctx.clip();
               for (const band of bands()) {
-                const from = plot.valToPos(band.from_s, "x", true);
+                const from = plot.valToPos(band.from_s - live.start_s, "x", true);
                 ctx.fillStyle = colour(band.outcome === "broke" ? "--bad-soft" : "--band");
-                ctx.fillRect(from, bbox.top, plot.valToPos(band.to_s, "x", true) - from, bbox.height);
+                ctx.fillRect(from, bbox.top, plot.valToPos(band.to_s - live.start_s, "x", true) - from, bbox.height);
               }
               ctx.restore();
             },

@@ -4,17 +4,18 @@ export function copyButtons() {
   if (!navigator.clipboard) return;
   for (const button of document.querySelectorAll("[data-copy]")) {
     button.hidden = false;
-    const words = button.textContent;
+    const said = button.firstElementChild;
+    const words = said.textContent;
     button.addEventListener("click", async () => {
       try {
         const answer = await fetch(button.dataset.copy);
         if (!answer.ok) throw new Error(answer.statusText);
         await navigator.clipboard.writeText(await answer.text());
-        button.textContent = "Copied";
+        said.textContent = "Copied";
       } catch {
-        button.textContent = "Not copied";
+        said.textContent = "Not copied";
       }
-      setTimeout(() => (button.textContent = words), 2000);
+      setTimeout(() => (said.textContent = words), 2000);
     });
   }
 }

@@ -15,6 +15,13 @@ pub fn count(value: u64) -> String {
     group(&value.to_string())
 }
 
+/// A whole number that was kept as a float.
+#[must_use]
+pub fn whole_figure(value: f64) -> String {
+    let text = group(&format!("{:.0}", value.abs()));
+    if value < -0.5 { format!("\u{2212}{text}") } else { text }
+}
+
 /// A whole number with its sign, for increments.
 #[must_use]
 pub fn signed(value: f64) -> String {

@@ -45,7 +45,7 @@ pub fn by_step(detail: &RunDetail) -> Table {
             row.extend(rates(own.iter().copied().filter(|stat| is_read(stat) == reads)));
         }
         row.push(Cell::sampled(trial.metric(&lead, "transactions_per_s").map(|stat| stat.mean)));
-        row.push(Cell::number(own.iter().map(|stat| stat.failed() as f64).sum()));
+        row.push(Cell::count(own.iter().map(|stat| stat.failed()).sum()));
         table.push(if mark == Mark::Good { Mark::None } else { mark }, row);
     }
     table.notes.push(
@@ -104,8 +104,8 @@ pub fn long(detail: &RunDetail) -> Table {
             table.push(
                 Mark::None,
                 vec![
-                    Cell::number(f64::from(trial.step)),
-                    Cell::number(trial.load as f64),
+                    Cell::count(u64::from(trial.step)),
+                    Cell::count(trial.load),
                     Cell::text(words::outcome(trial.outcome).0),
                     Cell::text(&stat.stream),
                     Cell::text(&stat.operation),
@@ -114,7 +114,7 @@ pub fn long(detail: &RunDetail) -> Table {
                     Cell::number(stat.ops_per_s),
                     share_cell(asked.filter(|asked| *asked > 0.0).map(|asked| stat.ops_per_s / asked)),
                     Cell::percentile(stat.latency.p99_us),
-                    Cell::number(stat.failed() as f64),
+                    Cell::count(stat.failed()),
                 ],
             );
         }
@@ -122,7 +122,51 @@ pub fn long(detail: &RunDetail) -> Table {
     table
 }
 
-/// What the load should have added, against what the target itself counted.
+/// What the load should have added, against what the target itself counted: one row a step.
+#[must_use]
+pub fn counts_by_step(detail: &RunDetail) -> Table {
+    let shown = steps::representative(detail);
+    let mut kinds: Vec<&str> = Vec::new();
+    for check in shown.iter().flat_map(|trial| &trial.counts) {
+        if !kinds.contains(&check.what.as_str()) {
+            kinds.push(&check.what);
+        }
+    }
+    let mut columns = vec![Column::words("step", "step")];
+    for what in &kinds {
+        columns.push(Column::figures(&format!("{what}_expected"), &format!("{what} expected"), "added"));
+        columns.push(Column::figures(&format!("{what}_observed"), "observed", "added"));
+    }
+    columns.push(Column::words("confirmed", "confirmed"));
+    let mut table = Table::new("counts", "Load in place, expected and observed", columns);
+    for trial in shown.iter().filter(|trial| !trial.counts.is_empty()) {
+        let mut row = vec![Cell::text(words::step(trial, &detail.run.unit))];
+        for what in &kinds {
+            let check = trial.counts.iter().find(|check| check.what == *what);
+            row.push(check.map_or_else(|| Cell::missing("not checked"), |check| Cell::count(check.expected)));
+            let observed = check.and_then(|check| check.observed).map(|observed| observed as f64);
+            let off = check.and_then(crate::model::CountCheck::within) == Some(false);
+            row.push(Cell::counted(observed).mark(if off { Mark::Bad } else { Mark::None }));
+        }
+        let within = || trial.counts.iter().map(crate::model::CountCheck::within);
+        let (word, mark) = if within().any(|within| within == Some(false)) {
+            ("no", Mark::Bad)
+        } else if within().any(|within| within.is_none()) {
+            ("in part", Mark::Wait)
+        } else {
+            ("yes", Mark::Good)
+        };
+        row.push(Cell::text(word).mark(mark));
+        table.push(Mark::None, row);
+    }
+    table.notes.push(
+        "Counted by the target itself, over what was there before the load; confirmed within the tolerance of each count."
+            .to_owned(),
+    );
+    table
+}
+
+/// As [`counts_by_step`], one row for each step and count.
 #[must_use]
 pub fn counts(detail: &RunDetail) -> Table {
     let mut table = Table::new(
@@ -157,10 +201,10 @@ fn count_row(trial: &Trial, check: &crate::model::CountCheck, unit: &str) -> Vec
     vec![
         Cell::text(words::step(trial, unit)),
         Cell::text(&check.what),
-        Cell::number(check.expected as f64),
-        Cell::sampled(observed),
-        Cell::sampled(observed.map(|observed| observed - check.expected as f64)),
-        Cell::number(check.tolerance as f64),
+        Cell::count(check.expected),
+        Cell::counted(observed),
+        Cell::counted(observed.map(|observed| observed - check.expected as f64)),
+        Cell::count(check.tolerance),
         Cell::text(word).mark(mark),
     ]
 }

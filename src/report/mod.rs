@@ -33,7 +33,7 @@ pub const TABLES: &[TableEntry] = &[
     TableEntry { name: "target-data", page: target_data::of_lead, data: target_data::of_all },
     TableEntry { name: "operations", page: operations::by_step, data: operations::long },
     TableEntry { name: "load", page: load_ops::by_step, data: load_ops::long },
-    TableEntry { name: "counts", page: load_ops::counts, data: load_ops::counts },
+    TableEntry { name: "counts", page: load_ops::counts_by_step, data: load_ops::counts },
     TableEntry { name: "trials", page: trials::all, data: trials::all },
     TableEntry { name: "rules", page: trials::rules, data: trials::rules },
 ];

@@ -50,9 +50,9 @@ pub fn by_step(detail: &RunDetail) -> Table {
         }
         if let Some(stat) = tail.map(|trial| key.find(trial)) {
             row.push(stat.map_or_else(|| Cell::missing("not run"), |stat| Cell::percentile(stat.latency.p99_us)));
-            row.push(stat.map_or_else(|| Cell::missing("not run"), |stat| Cell::number(stat.done as f64)));
+            row.push(stat.map_or_else(|| Cell::missing("not run"), |stat| Cell::count(stat.done)));
         }
-        row.push(Cell::number(stats.iter().flatten().map(|stat| stat.failed() as f64).sum()));
+        row.push(Cell::count(stats.iter().flatten().map(|stat| stat.failed()).sum()));
         table.push(Mark::None, row);
     }
     table.notes.push(format!("Columns are steps, in {unit}. One client with one call in flight asks each operation."));
@@ -107,14 +107,14 @@ pub fn long(detail: &RunDetail) -> Table {
 fn long_row(trial: &Trial, stat: &OperationStat) -> Vec<Cell> {
     let codes: Vec<String> = stat.errors.iter().map(|(code, n)| format!("{code} {}", format::count(*n))).collect();
     vec![
-        Cell::number(f64::from(trial.step)),
-        Cell::number(trial.load as f64),
+        Cell::count(u64::from(trial.step)),
+        Cell::count(trial.load),
         Cell::text(words::outcome(trial.outcome).0),
         Cell::text(&stat.stream),
         Cell::text(if stat.node.is_empty() { "all" } else { &stat.node }),
         Cell::text(&stat.operation),
         Cell::number(stat.ops_per_s),
-        Cell::number(stat.done as f64),
+        Cell::count(stat.done),
         Cell::number(stat.elapsed_s),
         Cell::text(if stat.cut { "cut" } else { "no" }),
         Cell::number(stat.latency.mean_us / 1_000.0),
@@ -124,7 +124,7 @@ fn long_row(trial: &Trial, stat: &OperationStat) -> Vec<Cell> {
         Cell::percentile(stat.latency.p999_us),
         Cell::number(stat.latency.max_us as f64 / 1_000.0),
         Cell::percentile(stat.service.p99_us),
-        Cell::number(stat.failed() as f64),
+        Cell::count(stat.failed()),
         Cell::text(codes.join(", ")),
     ]
 }

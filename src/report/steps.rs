@@ -70,7 +70,7 @@ pub fn finished(detail: &RunDetail) -> Table {
     let mut table = Table::new("finished", "Finished steps, newest first", columns);
     for trial in detail.trials.iter().rev() {
         let (word, mark) = words::outcome(trial.outcome);
-        let last = |metric: &str| Cell::sampled(trial.metric(&lead, metric).map(|stat| stat.last));
+        let last = |metric: &str| Cell::counted(trial.metric(&lead, metric).map(|stat| stat.last));
         let mean = |metric: &str, by: f64| Cell::sampled(trial.metric(&lead, metric).map(|stat| stat.mean * by));
         let mut row = vec![Cell::text(words::step(trial, &detail.run.unit)).suffix(word).mark(mark)];
         row.extend([last("znodes"), last("watches"), last("connections"), mean("outstanding_requests", 1.0)]);

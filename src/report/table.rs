@@ -69,6 +69,8 @@ impl Mark {
 enum Value {
     Text(String),
     Number(f64),
+    /// A whole number, never shortened.
+    Count(f64),
     /// There is none; the words say why.
     Missing(&'static str),
 }
@@ -97,6 +99,18 @@ impl Cell {
     #[must_use]
     pub fn number(value: f64) -> Self {
         Self::of(Value::Number(value))
+    }
+
+    /// A whole number: of things, steps, loads.
+    #[must_use]
+    pub fn count(value: u64) -> Self {
+        Self::of(Value::Count(value as f64))
+    }
+
+    /// A whole number that may be absent because nothing read it, or may be negative.
+    #[must_use]
+    pub fn counted(value: Option<f64>) -> Self {
+        Self::of(value.map_or(Value::Missing(format::NOT_SAMPLED), Value::Count))
     }
 
     /// A figure that may be absent because nothing read it.
@@ -141,6 +155,7 @@ impl Cell {
         match &self.value {
             Value::Text(text) => text.clone(),
             Value::Number(value) => format::figure(*value),
+            Value::Count(value) => format::whole_figure(*value),
             Value::Missing(why) => (*why).to_owned(),
         }
     }
@@ -156,7 +171,7 @@ impl Cell {
     pub fn raw(&self) -> String {
         match &self.value {
             Value::Text(text) => text.clone(),
-            Value::Number(value) => raw_number(*value),
+            Value::Number(value) | Value::Count(value) => raw_number(*value),
             Value::Missing(why) => (*why).to_owned(),
         }
     }
@@ -165,7 +180,7 @@ impl Cell {
     #[must_use]
     pub fn value(&self) -> Option<f64> {
         match self.value {
-            Value::Number(value) => Some(value),
+            Value::Number(value) | Value::Count(value) => Some(value),
             Value::Text(_) | Value::Missing(_) => None,
         }
     }

@@ -96,8 +96,8 @@ pub fn of_all(detail: &RunDetail) -> Table {
         rows(detail, &node, |trial, cells| {
             let (word, mark) = words::outcome(trial.outcome);
             let mut row = vec![
-                Cell::number(f64::from(trial.step)),
-                Cell::number(trial.load as f64),
+                Cell::count(u64::from(trial.step)),
+                Cell::count(trial.load),
                 Cell::text(word),
                 Cell::text(node.clone()),
             ];
@@ -138,7 +138,7 @@ fn rows(detail: &RunDetail, node: &str, mut row: impl FnMut(&Trial, Vec<Cell>)) 
             let increment = (field.read == Read::Total)
                 .then(|| now.zip(before.and_then(|trial| read(trial, node, field))).map(|(now, was)| now - was))
                 .flatten();
-            Cell::sampled(now).increment(increment)
+            if field.read == Read::Total { Cell::counted(now) } else { Cell::sampled(now) }.increment(increment)
         });
         row(trial, cells.collect());
         before = Some(trial);

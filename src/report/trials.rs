@@ -32,16 +32,16 @@ pub fn all(detail: &RunDetail) -> Table {
         table.push(
             if mark == Mark::Good { Mark::None } else { mark },
             vec![
-                Cell::number(f64::from(trial.step)),
-                Cell::number(f64::from(trial.trial)),
-                Cell::number(trial.load as f64),
+                Cell::count(u64::from(trial.step)),
+                Cell::count(u64::from(trial.trial)),
+                Cell::count(trial.load),
                 Cell::text(word).mark(mark),
                 Cell::text(trial.stop_code.map_or("", |code| code.as_str())),
                 Cell::number(trial.fill_s),
                 Cell::number(trial.settle_s),
                 Cell::number(trial.measure_s),
                 Cell::number(trial.health.start_lag_p99_us as f64 / 1_000.0),
-                Cell::number(trial.health.missed as f64),
+                Cell::count(trial.health.missed),
                 Cell::number(trial.health.cpu_share * 100.0),
                 Cell::text(why(trial)),
             ],
@@ -93,9 +93,9 @@ fn rule_row(trial: &Trial, rule: &RuleReading) -> Vec<Cell> {
         None => ("too little data", Mark::Wait),
     };
     vec![
-        Cell::number(f64::from(trial.step)),
-        Cell::number(f64::from(trial.trial)),
-        Cell::number(trial.load as f64),
+        Cell::count(u64::from(trial.step)),
+        Cell::count(u64::from(trial.trial)),
+        Cell::count(trial.load),
         Cell::text(rule.rule.as_str()),
         Cell::text(&rule.subject),
         rule.value.map_or_else(|| Cell::missing(super::format::TOO_FEW), Cell::number),

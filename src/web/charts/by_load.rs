@@ -113,6 +113,12 @@ fn style(number: usize) -> (usize, usize) {
     (number % 4, number % 7)
 }
 
+/// Marks of the second four are hollow.
+fn mark_class(number: usize) -> String {
+    let colour = number % 4;
+    if number < 4 { format!("m{colour}") } else { format!("hollow c{colour}") }
+}
+
 fn draw_line(drawing: &mut Drawing, line: &Line, x: &Scale, y: &Scale) {
     let (colour, dash) = style(line.style);
     let mut d = String::new();
@@ -128,7 +134,7 @@ fn draw_line(drawing: &mut Drawing, line: &Line, x: &Scale, y: &Scale) {
     drawing.path(&d, &format!("s c{colour} d{dash}"));
     for (load, rate) in &line.points {
         if let Some(rate) = rate {
-            drawing.marker((x.at(*load), y.at(*rate)), line.style, &format!("m{colour}"));
+            drawing.marker((x.at(*load), y.at(*rate)), line.style, &mark_class(line.style));
         }
     }
 }
@@ -136,7 +142,7 @@ fn draw_line(drawing: &mut Drawing, line: &Line, x: &Scale, y: &Scale) {
 fn legend(drawing: &mut Drawing, line: &Line, (x, y): (f64, f64)) {
     let (colour, dash) = style(line.style);
     drawing.line((x, y - 4.0), (x + 22.0, y - 4.0), &format!("s c{colour} d{dash}"));
-    drawing.marker((x + 11.0, y - 4.0), line.style, &format!("m{colour}"));
+    drawing.marker((x + 11.0, y - 4.0), line.style, &mark_class(line.style));
     drawing.text(x + 28.0, y, Anchor::Start, "", &line.label);
 }
 

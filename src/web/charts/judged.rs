@@ -3,7 +3,7 @@
 use super::{
     Chart, Entry, Input, Size,
     ladder::sign,
-    svg::{Anchor, Drawing, Scale, headroom, text_width, wrap, y_axis},
+    svg::{Anchor, Drawing, Scale, headroom, text_width, tick_label, ticks, wrap, y_axis},
 };
 use crate::{
     model::{Outcome, RuleReading, StopCode, Trial},
@@ -36,35 +36,95 @@ pub(super) fn draw(input: &Input<'_>, entry: &Entry, size: Size) -> Option<Chart
     let unit = if unit.is_empty() { judged.unit } else { unit };
     let words = rule_words(detail, &judged, unit, by);
 
-    let width = size.width();
-    let said = wrap(&words, width - 40.0);
-    let upper = 22.0 + 16.0 * said.len() as f64;
-    let (left, right, lower) = (text_width(&format::figure(largest / by)).max(24.0) + 16.0, width - 6.0, upper + 190.0);
-    let y = Scale::linear(0.0, headroom(largest), lower, upper);
-    let mut drawing = Drawing::new(width, lower + 56.0);
+    let (id, class) = entry.id_and_class(size);
+    let title = title(&judged, unit);
+    let desc = describe(detail, &judged, by, unit, &words);
+    let said = wrap(&words, size.width() - 40.0);
+    let mut drawing = Drawing::new(size.width(), height(&judged, &said, size));
     drawing.line((2.0, 12.0), (24.0, 12.0), "rule");
     for (at, line) in said.iter().enumerate() {
         drawing.text(32.0, 16.0 + 16.0 * at as f64, Anchor::Start, "bad", line);
     }
-    y_axis(&mut drawing, &y, left, right, 4, by);
+    let upper = 22.0 + 16.0 * said.len() as f64;
+    if size == Size::Narrow {
+        lying(&mut drawing, detail, &judged, by, largest, upper);
+    } else {
+        standing(&mut drawing, detail, &judged, by, largest, (upper, size.width()));
+    }
+    let svg = drawing.finish(&id, class, &title, &desc);
+    let table = table(detail, &judged, by, unit);
+    Some(Chart { name: entry.name, title, desc, svg, table: Some(table), live: None })
+}
+
+fn height(judged: &Judged<'_>, said: &[String], size: Size) -> f64 {
+    let upper = 22.0 + 16.0 * said.len() as f64;
+    if size == Size::Narrow { upper + ROW * judged.bars.len() as f64 + 26.0 } else { upper + 246.0 }
+}
+
+/// The height of one step where bars lie.
+const ROW: f64 = 26.0;
+
+/// For phones: one row a step, its load and outcome at the left, its figure behind the bar.
+fn lying(drawing: &mut Drawing, detail: &RunDetail, judged: &Judged<'_>, by: f64, largest: f64, upper: f64) {
+    let name = |bar: &Bar<'_>| format!("{} {}", format::count(bar.trial.load), words::outcome(bar.trial.outcome).0);
+    let left = judged.bars.iter().map(|bar| text_width(&name(bar))).fold(40.0, f64::max) + 6.0;
+    let right = Size::Narrow.width() - text_width(&format::figure(largest / by)) - 10.0;
+    let x = Scale::linear(0.0, largest, left, right);
+    let lower = upper + ROW * judged.bars.len() as f64;
+    for tick in ticks(0.0, largest, 3) {
+        let at = x.at(tick);
+        drawing.line((at, upper), (at, lower), if tick == 0.0 { "axis" } else { "grid" });
+        let text = tick_label(tick / by);
+        if at + text_width(&text) / 2.0 < Size::Narrow.width() {
+            drawing.text(at, lower + 16.0, Anchor::Middle, "", &text);
+        }
+    }
+    drawing.text(0.0, lower + 16.0, Anchor::Start, "", &detail.run.unit);
+    for (at, bar) in judged.bars.iter().enumerate() {
+        let (top, bottom) = (upper + ROW * at as f64 + 3.0, upper + ROW * (at as f64 + 1.0) - 3.0);
+        let mark = words::outcome(bar.trial.outcome).1;
+        drawing.text(0.0, bottom - 5.0, Anchor::Start, mark.class(), &name(bar));
+        let Some(value) = bar.value else {
+            drawing.text(left + 6.0, bottom - 5.0, Anchor::Start, "", format::NOT_SAMPLED);
+            continue;
+        };
+        let class = if mark == Mark::None { "none" } else { mark.class() };
+        drawing.rect((left, top), (x.at(value), bottom), &format!("fill {class}"));
+        drawing.line((x.at(value), top), (x.at(value), bottom), &format!("top {class}"));
+    }
+    drawing.line((x.at(judged.limit), upper - 2.0), (x.at(judged.limit), lower), "rule");
+    for (at, bar) in judged.bars.iter().enumerate() {
+        if let Some(value) = bar.value {
+            let baseline = upper + ROW * (at as f64 + 1.0) - 8.0;
+            drawing.text(x.at(value) + 5.0, baseline, Anchor::Start, "strong halo", &format::figure(value / by));
+        }
+    }
+}
+
+/// One column a step.
+fn standing(
+    drawing: &mut Drawing,
+    detail: &RunDetail,
+    judged: &Judged<'_>,
+    by: f64,
+    largest: f64,
+    (upper, width): (f64, f64),
+) {
+    let (left, right, lower) = (text_width(&format::figure(largest / by)).max(24.0) + 16.0, width - 6.0, upper + 190.0);
+    let y = Scale::linear(0.0, headroom(largest), lower, upper);
+    y_axis(drawing, &y, left, right, 4, by);
     let slot = (right - left) / judged.bars.len().max(1) as f64;
     let limit_y = y.at(judged.limit);
+    let in_words = judged.bars.iter().all(|bar| text_width(words::outcome(bar.trial.outcome).0) <= slot);
     for (at, bar) in judged.bars.iter().enumerate() {
-        draw_bar(&mut drawing, bar, (left + slot * at as f64, slot), &y, by);
+        draw_bar(drawing, bar, (left + slot * at as f64, slot), &y, in_words);
     }
     drawing.line((left, limit_y), (right, limit_y), "rule");
     for (at, bar) in judged.bars.iter().enumerate() {
         let middle = left + slot * (at as f64 + 0.5);
-        label_value(&mut drawing, bar, middle, slot, &y, limit_y, by);
+        label_value(drawing, bar, middle, slot, &y, limit_y, by);
     }
     drawing.text(f64::midpoint(left, right), lower + 50.0, Anchor::Middle, "", &detail.run.unit);
-
-    let (id, class) = entry.id_and_class(size);
-    let title = title(&judged, unit);
-    let desc = describe(detail, &judged, by, unit, &words);
-    let svg = drawing.finish(&id, class, &title, &desc);
-    let table = table(detail, &judged, by, unit);
-    Some(Chart { name: entry.name, title, desc, svg, table: Some(table), live: None })
 }
 
 /// The rule that decided, else the one that throughput is judged by, else the first.
@@ -102,7 +162,7 @@ fn same<'a>(trial: &'a Trial, rule: &RuleReading) -> Option<&'a RuleReading> {
 fn title(judged: &Judged<'_>, unit: &str) -> String {
     let subject = judged.subject.replace('_', " ");
     match judged.rule {
-        StopCode::ThroughputDrop => format!("Probe's {subject}, {unit}, at each step"),
+        StopCode::ThroughputDrop => format!("Probe's {subject} per second at each step"),
         StopCode::SloLatency => format!("Latency of {subject}, {unit}, at each step"),
         StopCode::OutstandingHigh => "Outstanding requests at each step".to_owned(),
         StopCode::SloErrors
@@ -128,15 +188,15 @@ fn rule_words(detail: &RunDetail, judged: &Judged<'_>, unit: &str, by: f64) -> S
     let name = detail.verdict.as_ref().map_or("step 0", |verdict| verdict.baseline.as_str());
     match base {
         Some(base) if judged.floor => format!(
-            "rule: not below {limit}, {} % of {} per s ({name})",
-            format::percent(judged.limit / base),
+            "rule: not below {limit}, {} % of {} ({name})",
+            tick_label(judged.limit / base * 100.0),
             format::figure(base)
         ),
         _ => format!("rule: not {} {limit}", if judged.floor { "below" } else { "above" }),
     }
 }
 
-fn draw_bar(drawing: &mut Drawing, bar: &Bar<'_>, (start, slot): (f64, f64), y: &Scale, _by: f64) {
+fn draw_bar(drawing: &mut Drawing, bar: &Bar<'_>, (start, slot): (f64, f64), y: &Scale, in_words: bool) {
     let (word, mark) = words::outcome(bar.trial.outcome);
     let class = if mark == Mark::None { "none" } else { mark.class() };
     let (from, to) = (start + slot * 0.09, start + slot * 0.91);
@@ -146,9 +206,8 @@ fn draw_bar(drawing: &mut Drawing, bar: &Bar<'_>, (start, slot): (f64, f64), y: 
     }
     let middle = start + slot / 2.0;
     drawing.text(middle, y.at(0.0) + 18.0, Anchor::Middle, "", &format::count(bar.trial.load));
-    let short = if mark == Mark::None { "base" } else { sign(mark) };
-    let fitting = [word, short].into_iter().find(|text| text_width(text) <= slot).unwrap_or("");
-    drawing.text(middle, y.at(0.0) + 34.0, Anchor::Middle, mark.class(), fitting);
+    let said = if in_words { word } else { sign(mark) };
+    drawing.text(middle, y.at(0.0) + 34.0, Anchor::Middle, mark.class(), said);
 }
 
 /// Above its bar; above the rule's line where that would cross the figure; a word where nothing was read.

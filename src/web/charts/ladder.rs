@@ -44,7 +44,7 @@ pub(super) fn draw(input: &Input<'_>, entry: &Entry, size: Size) -> Option<Chart
     time_axis(&mut drawing, &x, end, lower);
     drawing.path(&confirmed(input, start, end, &x, &y), "confirmed");
     for block in &blocks {
-        draw_label(&mut drawing, block, &x, &y);
+        draw_label(&mut drawing, block, &x, &y, now);
     }
     if let Some(now) = now {
         let at = x.at(now);
@@ -144,12 +144,17 @@ fn draw_fill(drawing: &mut Drawing, block: &Block, x: &Scale, y: &Scale) {
     }
 }
 
-fn draw_label(drawing: &mut Drawing, block: &Block, x: &Scale, y: &Scale) {
+fn draw_label(drawing: &mut Drawing, block: &Block, x: &Scale, y: &Scale, now: Option<f64>) {
     let room = x.at(block.to_s) - x.at(block.from_s) - 2.0;
     if let Some(label) = block.labels.iter().find(|label| text_width(label) <= room) {
         let class = if matches!(block.class, "none" | "planned") { "" } else { block.class };
         let class = if class == "live" { "accent halo" } else { class };
-        let middle = x.at(f64::midpoint(block.from_s, block.to_s));
+        let (from, to, half) = (x.at(block.from_s), x.at(block.to_s), text_width(label) / 2.0);
+        let mut middle = f64::midpoint(from, to);
+        // Beside the line of now, never under it.
+        if let Some(now) = now.map(|now| x.at(now)).filter(|now| (now - middle).abs() < half + 3.0) {
+            middle = if to - now > now - from { now + half + 4.0 } else { now - half - 4.0 };
+        }
         drawing.text(middle, y.at(block.load as f64) - 6.0, Anchor::Middle, &format!("{class} halo"), label);
     }
 }

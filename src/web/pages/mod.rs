@@ -29,7 +29,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// All pages and their assets.
 pub fn router() -> Router<AppState> {
-    Router::new()
+    let pages = Router::new()
         .route("/", get(async || Redirect::to("/runs")))
         .route("/runs", get(runs::page).post(scenarios::submit))
         .route("/runs/{id}", get(run::page))
@@ -38,7 +38,13 @@ pub fn router() -> Router<AppState> {
         .route("/runs/{id}/charts/{file}", get(files::chart))
         .route("/scenarios", get(scenarios::page))
         .route("/targets", get(targets::page))
-        .merge(assets::router())
+        .merge(assets::router());
+    guard(pages)
+}
+
+/// Tells browsers what pages may do.
+pub fn guard<S: Clone + Send + Sync + 'static>(pages: Router<S>) -> Router<S> {
+    pages
         .layer(SetResponseHeaderLayer::if_not_present(
             header::CONTENT_SECURITY_POLICY,
             HeaderValue::from_static(POLICY),

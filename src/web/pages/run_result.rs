@@ -80,6 +80,7 @@ pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> Result
     let input = Input { detail, series, now_ns };
     let run = &detail.run;
     let verdict = detail.verdict.as_ref();
+    let several = detail.inventory.as_ref().is_some_and(|inventory| inventory.nodes.len() > 1);
     let mut shell = Shell::new(format!("{} on {}", run.scenario, run.target), "/runs");
     shell.charts = true;
     ResultPage {
@@ -95,7 +96,7 @@ pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> Result
         chips: verdict.map_or_else(|| state_chip(detail), chips),
         rules: broken_rules(detail),
         baseline: verdict.map(|verdict| verdict.baseline.clone()).filter(|text| !text.is_empty()),
-        evidence: verdict.map(evidence).unwrap_or_default(),
+        evidence: verdict.map(|verdict| evidence(verdict, several)).unwrap_or_default(),
         validity: verdict.map(|verdict| validity(&verdict.validity)),
         sparks: spark::panels(&input),
         side: part::charts(&input, Place::Side),
@@ -190,14 +191,15 @@ fn broken_rules(detail: &RunDetail) -> Vec<String> {
     all
 }
 
-fn evidence(verdict: &Verdict) -> Vec<EvidenceLine> {
+/// A server is named where there are several.
+fn evidence(verdict: &Verdict, several: bool) -> Vec<EvidenceLine> {
     verdict
         .evidence
         .iter()
         .map(|line| EvidenceLine {
             word: words::certainty(line.certainty),
             class: line.certainty.as_str(),
-            text: if line.node.is_empty() || line.text.contains(&line.node) {
+            text: if !several || line.node.is_empty() || line.text.contains(&line.node) {
                 line.text.clone()
             } else {
                 format!("{} ({})", line.text, line.node)
