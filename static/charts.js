@@ -74,11 +74,11 @@ class TimeChart {
         cursor: { sync: { key: sync }, drag: { x: true, y: false } },
         scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.12 : 1] } },
         axes: [
-          { ...axis, incrs: [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400], values: (_, ticks) => ticks.map(since), grid: { show: false } },
+          { ...axis, size: 30, incrs: [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400], values: (_, ticks) => ticks.map(since), grid: { show: false } },
           { ...axis, size: 58, values: (_, ticks) => ticks.map(tickLabel), label: live.unit || undefined, labelSize: live.unit ? 16 : 0, labelFont: "12px system-ui, sans-serif" },
         ],
         series: [
-          { label: "after", value: (_, at) => (at == null ? "\u2013" : since(at)) },
+          { label: "time", value: (_, at) => (at == null ? "\u2013" : since(at)) },
           ...live.lines.map((line, at) => ({
             label: line.label,
             stroke: colour(`--s${(at % 4) + 1}`),

@@ -170,7 +170,7 @@ fn notes(detail: &RunDetail, table: &mut Table) {
             .to_owned(),
     );
     let cpu = metric::find("process_cpu_share").map_or("", |metric| metric.source);
-    table.notes.push(format!("CPU: {cpu}. MB and GB are 10^6 and 10^9 bytes."));
+    table.notes.push(format!("CPU: {cpu}. 1 MB is 1 000 000 bytes."));
     table.notes.extend(steps::repeats_note(detail));
     let remarks = steps::representative(detail).into_iter().flat_map(|trial| {
         trial.remarks.iter().map(|remark| format!("{}: {remark}", words::step(trial, &detail.run.unit)))

@@ -115,7 +115,7 @@ fn standing(
     y_axis(drawing, &y, left, right, 4, by);
     let slot = (right - left) / judged.bars.len().max(1) as f64;
     let limit_y = y.at(judged.limit);
-    let in_words = judged.bars.iter().all(|bar| text_width(words::outcome(bar.trial.outcome).0) <= slot);
+    let in_words = judged.bars.iter().all(|bar| text_width(short_word(bar)) <= slot);
     for (at, bar) in judged.bars.iter().enumerate() {
         draw_bar(drawing, bar, (left + slot * at as f64, slot), &y, in_words);
     }
@@ -196,8 +196,12 @@ fn rule_words(detail: &RunDetail, judged: &Judged<'_>, unit: &str, by: f64) -> S
     }
 }
 
+fn short_word(bar: &Bar<'_>) -> &'static str {
+    if bar.trial.outcome == Outcome::Baseline { "base" } else { words::outcome(bar.trial.outcome).0 }
+}
+
 fn draw_bar(drawing: &mut Drawing, bar: &Bar<'_>, (start, slot): (f64, f64), y: &Scale, in_words: bool) {
-    let (word, mark) = words::outcome(bar.trial.outcome);
+    let mark = words::outcome(bar.trial.outcome).1;
     let class = if mark == Mark::None { "none" } else { mark.class() };
     let (from, to) = (start + slot * 0.09, start + slot * 0.91);
     if let Some(value) = bar.value {
@@ -206,7 +210,7 @@ fn draw_bar(drawing: &mut Drawing, bar: &Bar<'_>, (start, slot): (f64, f64), y: 
     }
     let middle = start + slot / 2.0;
     drawing.text(middle, y.at(0.0) + 18.0, Anchor::Middle, "", &format::count(bar.trial.load));
-    let said = if in_words { word } else { sign(mark) };
+    let said = if in_words { short_word(bar) } else { sign(mark) };
     drawing.text(middle, y.at(0.0) + 34.0, Anchor::Middle, mark.class(), said);
 }
 
