@@ -1,1 +1,5 @@
-fn main() {}
+//! The `rampart` command.
+
+fn main() -> std::process::ExitCode {
+    rampart::cli::main()
+}

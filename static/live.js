@@ -2,7 +2,6 @@
 
 import { figure } from "./charts.js";
 
-const KINDS = ["phase", "launched", "inventory", "root", "progress", "samples", "note", "trial", "verdict"];
 const AGAIN = new Set(["phase", "inventory", "note", "trial", "verdict"]);
 
 export function follow(run, charts) {
@@ -64,20 +63,20 @@ export function follow(run, charts) {
     on[event.kind]?.(event);
     if (AGAIN.has(event.kind)) soon();
     // The state is moved after the verdict is stored: ask until the page is a result.
-    if (event.kind === "verdict") finish();
+    if (event.kind === "verdict" || event.kind === "end") finish();
+    if (event.kind === "end") source.close();
   };
+  let finishing = false;
   const finish = () => {
-    if (over) return;
+    if (finishing) return;
+    finishing = true;
+    setInterval(() => over || soon(), 1500);
     soon();
-    setTimeout(finish, 1500);
   };
 
-  const source = new EventSource(`/api/v1/runs/${id}/events?after=${run.dataset.seq}`);
-  for (const kind of ["message", ...KINDS]) source.addEventListener(kind, take);
-  source.addEventListener("ended", () => {
-    source.close();
-    finish();
-  });
+  // The stream begins with what is stored; after a break the browser asks for what it has not seen.
+  const source = new EventSource(`/api/v1/runs/${id}/events`);
+  source.addEventListener("message", take);
   source.addEventListener("error", () => soon(2000));
   addEventListener("pagehide", () => source.close());
 

@@ -1,15 +1,287 @@
 //! Clock and sockets: the life of a run, from launch to verdict. Tells everything as events, reads no database.
+//! `units` and `intake` are its hands and ears, `step` is one trial, `site` decides where load comes from.
+
+mod intake;
+mod site;
+mod step;
+pub mod units;
+
+use std::{collections::BTreeMap, time::Duration};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    model::{RunEvent, RunId, Verdict},
-    scenario::Plan,
+    analysis::{
+        ValidityLimits, controller,
+        controller::Next,
+        judge::judge,
+        verdict::{Question, conclude},
+    },
+    launch::{self, Managed},
+    model::{
+        Clock, Inventory, Outcome, Phase, RunEvent, RunId, StopCode, Trial, Verdict,
+        clock::{nanos, seconds_ns},
+    },
+    scenario::{Plan, PlannedTarget},
+    target::{Claim, Target, TargetError},
+    workload::Site,
 };
+use intake::{Ended, Intake};
+use units::Units;
+
+/// How long traffic may take to cease.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+/// Between two looks at a target that another run holds.
+const LOCK_RETRY: Duration = Duration::from_secs(2);
 
 /// Executes a plan to its verdict, which is also the last event. Always cleans up; ends early when `cancel` is
 /// cancelled (`user_abort`) or when nobody receives the events any more.
-pub async fn run(_plan: Plan, _run: RunId, _events: mpsc::Sender<RunEvent>, _cancel: CancellationToken) -> Verdict {
-    std::future::pending().await
+pub async fn run(plan: Plan, run: RunId, events: mpsc::Sender<RunEvent>, cancel: CancellationToken) -> Verdict {
+    let clock = Clock::start();
+    let intake = Intake::new(clock, events, cancel);
+    let mut history = Vec::new();
+    let mut shared_machine = plan.outline.managed;
+    let (intake, stop, reason) = match Floor::open(&plan, run, intake).await {
+        Ok(mut floor) => {
+            shared_machine = floor.inventory.shares_machine();
+            let stop = floor.climb(&mut history).await;
+            (floor.close().await, stop, None)
+        }
+        Err((intake, stop, reason)) => (*intake, stop, Some(reason)),
+    };
+    let reason = reason.or_else(|| match stop {
+        StopCode::UserAbort => Some("someone stopped it".to_owned()),
+        StopCode::TimeBudget => Some("its time budget was over".to_owned()),
+        _ => None,
+    });
+    let verdict = conclude(
+        &Question {
+            run,
+            arm: 0,
+            axis: &plan.outline.axis,
+            unit: &plan.outline.unit,
+            rules: &plan.scenario.rules,
+            required: plan.scenario.required,
+            shared_machine,
+            reason: reason.as_deref(),
+        },
+        &history,
+        stop,
+    );
+    intake.tell(RunEvent::Verdict { at_ns: clock.now_ns(), verdict: Box::new(verdict.clone()) }).await;
+    verdict
+}
+
+/// Everything that stands while an arm is measured.
+pub(crate) struct Floor {
+    plan: Plan,
+    intake: Intake,
+    managed: Option<Box<dyn Managed>>,
+    target: Box<dyn Target>,
+    claim: Option<Box<dyn Claim>>,
+    inventory: Inventory,
+    probe_site: Site,
+    /// The load that was asked last.
+    load: u64,
+    /// What the target counted before any load.
+    empty_counts: BTreeMap<String, u64>,
+    /// How far the wall clock was from the monotonic one when the trial began.
+    wall_offset_ns: i64,
+}
+
+/// A run that did not come to its first step: why, in words.
+type NotOpened = (Box<Intake>, StopCode, String);
+
+impl Floor {
+    /// Launches, looks at the target, locks it, starts samplers and units.
+    async fn open(plan: &Plan, run: RunId, mut intake: Intake) -> Result<Self, NotOpened> {
+        let clock = intake.clock;
+        if let Some(budget_s) = plan.scenario.time_budget_s {
+            intake.budget_ns = clock.now_ns().saturating_add(seconds_ns(budget_s));
+        }
+        let (spec, managed) = match &plan.target {
+            PlannedTarget::Use(spec) => (spec.clone(), None),
+            PlannedTarget::Launch(recipe) => {
+                tell_phase(&intake, Phase::Launching).await;
+                let cancel = intake.cancel_token();
+                let launched = async { launch::launcher(recipe)?.start(recipe, run).await };
+                let managed = tokio::select! {
+                    () = cancel.cancelled() => return Err(aborted(intake)),
+                    launched = launched => match launched {
+                        Ok(managed) => managed,
+                        Err(error) => return Err(failed(intake, &format!("the target could not be launched: {error}"))),
+                    },
+                };
+                for (node, state) in managed.nodes().iter().zip(managed.process_states()) {
+                    let dir = node.data_dir.parent().unwrap_or(&node.data_dir).display().to_string();
+                    intake
+                        .tell(RunEvent::Launched {
+                            at_ns: clock.now_ns(),
+                            node: node.name.clone(),
+                            pid: node.pid,
+                            process_started_s: state.started_s,
+                            dir,
+                        })
+                        .await;
+                }
+                (managed.spec(), Some(managed))
+            }
+        };
+        let nodes = managed.as_ref().map(|managed| managed.nodes().to_vec()).unwrap_or_default();
+        let target = spec.open(&nodes);
+        tell_phase(&intake, Phase::Preflight).await;
+        let opened = Self::preflight(plan, run, &intake, target.as_ref()).await;
+        let (inventory, claim) = match opened {
+            Ok(found) => found,
+            Err(reason) => {
+                if let Some(managed) = managed {
+                    managed.stop().await;
+                }
+                return Err(if intake.is_cancelled() { aborted(intake) } else { failed(intake, &reason) });
+            }
+        };
+        intake.tell(RunEvent::Inventory { at_ns: clock.now_ns(), inventory: Box::new(inventory.clone()) }).await;
+        let sites = site::sites(plan, &spec, &inventory, claim.root(), clock, run);
+        for note in sites.notes {
+            intake.tell(RunEvent::Note { at_ns: clock.now_ns(), text: note }).await;
+        }
+        let mut samplers = target.samplers(clock, &inventory);
+        samplers.push(crate::sample::generator::sampler(clock));
+        intake.writes = plan.scenario.workload.writes();
+        intake.sample_with(samplers);
+        let mut floor = Self {
+            plan: plan.clone(),
+            intake,
+            managed,
+            target,
+            claim: Some(claim),
+            inventory,
+            probe_site: sites.probe,
+            load: 0,
+            empty_counts: BTreeMap::new(),
+            wall_offset_ns: 0,
+        };
+        match Units::start(plan.scenario.workload.as_ref(), vec![sites.load]) {
+            Ok(units) => {
+                floor.intake.units = Some(units);
+                Ok(floor)
+            }
+            Err(error) => {
+                let intake = floor.close().await;
+                Err((
+                    Box::new(intake),
+                    StopCode::GeneratorSaturated,
+                    format!("a load unit could not be started: {error}"),
+                ))
+            }
+        }
+    }
+
+    /// Looks at the target and locks it, waiting while another run holds it.
+    async fn preflight(
+        plan: &Plan,
+        run: RunId,
+        intake: &Intake,
+        target: &dyn Target,
+    ) -> Result<(Inventory, Box<dyn Claim>), String> {
+        let cancel = intake.cancel_token();
+        let look = async {
+            let inventory = target.inventory().await.map_err(|error| error.to_string())?;
+            let give_up_ns = intake.clock.now_ns().saturating_add(nanos(plan.wait_for_target));
+            loop {
+                match target.claim(run).await {
+                    Ok(claim) => return Ok((inventory, claim)),
+                    Err(TargetError::InUse { .. }) if intake.clock.now_ns() < give_up_ns => {
+                        tell_phase(intake, Phase::Waiting).await;
+                        tokio::time::sleep(LOCK_RETRY).await;
+                    }
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+        };
+        let (inventory, claim) = tokio::select! {
+            () = cancel.cancelled() => return Err("cancelled".to_owned()),
+            found = look => found?,
+        };
+        intake.tell(RunEvent::Root { at_ns: intake.clock.now_ns(), root: claim.root().to_owned() }).await;
+        Ok((inventory, claim))
+    }
+
+    /// Measures step after step until the controller has its answer.
+    async fn climb(&mut self, history: &mut Vec<Trial>) -> StopCode {
+        let rules = self.plan.scenario.rules.clone();
+        let limits = ValidityLimits::of(&rules);
+        let unit = self.plan.outline.unit.clone();
+        loop {
+            let (load, step, trial) = match controller::next(&self.plan.scenario.ladder, history) {
+                Next::Stop(code) => return code,
+                Next::Measure { load, step, trial } => (load, step, trial),
+            };
+            self.wall_offset_ns = self.intake.clock.wall_offset_ns();
+            let gathered = self.measure(load, step, trial).await;
+            let (mut trial, samples) = (gathered.trial, gathered.samples);
+            if let Some(ended) = gathered.ended {
+                return match ended {
+                    Ended::TimeBudget => StopCode::TimeBudget,
+                    Ended::Cancelled | Ended::Reached | Ended::Deadline | Ended::GaveWay => StopCode::UserAbort,
+                };
+            }
+            let judgement = judge(&rules, &trial, history, &samples, limits, &unit);
+            trial.outcome = judgement.outcome;
+            trial.stop_code = judgement.stop_code;
+            trial.rules = judgement.rules;
+            trial.remarks.splice(0..0, judgement.remarks);
+            if trial.outcome == Outcome::Broke && controller::is_gone(&trial) {
+                trial.remarks.push("not measured once more: the target could not be filled again".to_owned());
+            }
+            self.intake.tell(RunEvent::Trial { trial: Box::new(trial.clone()), histograms: gathered.histograms }).await;
+            history.push(trial);
+        }
+    }
+
+    /// Ends the load, removes what the run created, stops a managed target.
+    async fn close(self) -> Intake {
+        let Self { plan, mut intake, managed, claim, .. } = self;
+        tell_phase(&intake, Phase::Cleaning).await;
+        if let Some(mut units) = intake.units.take()
+            && !units.stop(STOP_LIMIT).await
+        {
+            tracing::warn!("a load unit did not end within {} s", STOP_LIMIT.as_secs());
+        }
+        intake.stop_sampling().await;
+        match (managed, claim) {
+            (Some(managed), claim) => {
+                if let Some(claim) = claim {
+                    claim.abandon();
+                }
+                managed.stop().await;
+            }
+            (None, Some(claim)) => {
+                let root = claim.root().to_owned();
+                if let Err(error) = claim.release(plan.scenario.clean_pace).await {
+                    let text = format!(
+                        "{root} could not be removed: {error}. `rampart clean {}` removes it when the target is back.",
+                        plan.outline.target
+                    );
+                    intake.tell(RunEvent::Note { at_ns: intake.clock.now_ns(), text }).await;
+                }
+            }
+            (None, None) => {}
+        }
+        intake
+    }
+}
+
+async fn tell_phase(intake: &Intake, phase: Phase) {
+    let at_ns = intake.clock.now_ns();
+    intake.tell(RunEvent::Phase { at_ns, phase, arm: 0, step: 0, trial: 0, load: 0, until_ns: None }).await;
+}
+
+fn aborted(intake: Intake) -> NotOpened {
+    (Box::new(intake), StopCode::UserAbort, "someone stopped it before its first step".to_owned())
+}
+
+fn failed(intake: Intake, reason: &str) -> NotOpened {
+    (Box::new(intake), StopCode::TargetUnhealthy, reason.to_owned())
 }

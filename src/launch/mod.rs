@@ -1,9 +1,14 @@
 //! Starts, watches and stops targets of a run's own. A launcher is a recipe of a target kind on a host (this machine).
 //! Never decides what to launch: recipes come from the configuration.
 
+mod local;
+mod orphan;
+mod process;
 pub mod recipe;
+mod settings;
+mod zookeeper;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
@@ -11,7 +16,20 @@ use crate::{
     model::RunId,
     target::{ManagedNode, TargetSpec},
 };
+pub use local::Local;
+pub use orphan::{managed_base, reap, reap_orphans};
 pub use recipe::Recipe;
+pub use settings::{HEAP_MIB, LAUNCHERS};
+
+/// The launcher of a recipe, which is checked first.
+///
+/// # Errors
+/// [`LaunchError::Setting`] when the recipe is wrong, or names a kind or launcher that does not exist.
+pub fn launcher(recipe: &Recipe) -> Result<Box<dyn Launcher>, LaunchError> {
+    // The check knows the list of launchers; all of them are processes of this machine so far.
+    recipe.check()?;
+    Ok(Box::new(Local))
+}
 
 /// Starts the target that a recipe describes.
 #[async_trait]
@@ -25,11 +43,17 @@ pub trait Launcher: Send + Sync + std::fmt::Debug {
 
 /// A launched target. Dropping it kills what runs and removes its folder.
 #[async_trait]
-pub trait Managed: Send + std::fmt::Debug {
+pub trait Managed: Send + Sync + std::fmt::Debug {
     /// How to reach it.
     fn spec(&self) -> TargetSpec;
 
     fn nodes(&self) -> &[ManagedNode];
+
+    /// The folder that holds everything it wrote: with a pid and a start time, what an [`Orphan`] is found by.
+    /// Empty for a target without one, which is then never reaped.
+    fn dir(&self) -> &Path {
+        Path::new("")
+    }
 
     /// What its processes do right now.
     fn process_states(&self) -> Vec<ProcessState>;

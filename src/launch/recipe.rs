@@ -34,6 +34,23 @@ pub struct Recipe {
     pub allow: Vec<String>,
 }
 
+impl Recipe {
+    /// The recipe of a kind with nothing set: launched here, with the default heap.
+    #[must_use]
+    pub fn new(kind: &str) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            launcher: local(),
+            heap_mib: default_heap_mib(),
+            jvm_args: Vec::new(),
+            zoo_cfg: BTreeMap::new(),
+            system_properties: BTreeMap::new(),
+            java: None,
+            allow: Vec::new(),
+        }
+    }
+}
+
 fn local() -> String {
     "local".to_owned()
 }

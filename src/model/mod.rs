@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod event;
+pub mod fault;
 pub mod id;
 pub mod inventory;
 pub mod load;
@@ -13,6 +14,7 @@ pub mod verdict;
 
 pub use clock::Clock;
 pub use event::{HistogramRecord, Phase, RunEvent};
+pub use fault::{Fault, Faults};
 pub use id::{RunId, RunState};
 pub use inventory::{Inventory, Limit, NodeInfo, Setting};
 pub use load::{Axis, Load};

@@ -7,6 +7,8 @@ use utoipa::ToSchema;
 
 /// Samples below which a percentile is not shown: for 99 % confidence that the sample reaches into the tail.
 pub const P99_MIN_SAMPLES: u64 = 459;
+/// As [`P99_MIN_SAMPLES`], for the 95th percentile.
+pub const P95_MIN_SAMPLES: u64 = 90;
 /// As [`P99_MIN_SAMPLES`], for the 99.9th percentile.
 pub const P999_MIN_SAMPLES: u64 = 4_603;
 

@@ -1,10 +1,20 @@
 //! What a scenario comes to on a configuration: the target, the ladder, the longest duration, the sessions it needs.
 
-use serde::Serialize;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::{Scenario, TargetChoice};
+use crate::{
+    config::{Config, Document},
+    launch::Recipe,
+    model::{Fault, Faults},
+    target::TargetSpec,
+};
+
 /// The summary of a plan, as `rampart check`, the API and the live page show it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Outline {
     pub scenario: String,
     /// The target's name: of the configuration, or of the recipe.
@@ -15,22 +25,32 @@ pub struct Outline {
     pub workload: String,
     pub axis: String,
     pub unit: String,
-    /// The loads in the order in which they are tried; the first is 0 where the empty target is measured.
+    /// The loads in the order in which they are tried; the first is 0, the empty target.
     pub ladder: Vec<u64>,
     /// The longest that the run can take, in seconds, clean-up included.
     pub longest_s: u64,
     /// What the largest load needs, against what there is.
     pub needs: Vec<Need>,
+    /// What a reader of the result must know, in sentences.
+    pub remarks: Vec<String>,
 }
 
 /// One resource that the largest load needs.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Need {
     /// Such as `sessions`, `open files of this process`.
     pub what: String,
     pub needed: u64,
     /// `None` when it is not known before the run.
     pub available: Option<u64>,
+}
+
+impl Need {
+    /// Whether there is too little, as far as that is known.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.available.is_some_and(|available| available < self.needed)
+    }
 }
 
 /// Who asks: decides what may be launched.
@@ -42,21 +62,155 @@ pub enum Origin {
     LocalUser,
 }
 
+/// The target of a run.
+#[derive(Debug, Clone)]
+pub enum PlannedTarget {
+    Use(TargetSpec),
+    Launch(Box<Recipe>),
+}
+
 /// A scenario brought together with a configuration: all that the engine needs.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub outline: Outline,
-    pub scenario: super::Scenario,
+    pub scenario: Scenario,
+    pub target: PlannedTarget,
+    /// How long the run may wait for a target that another run holds.
+    pub wait_for_target: Duration,
 }
 
-/// Brings a scenario and a configuration together.
+/// Seconds that launching a target may take.
+pub const LAUNCH_MAX_S: f64 = 60.0;
+/// Seconds that a load may take to be put in place beside what its pace says.
+const FILL_GRACE_S: f64 = 60.0;
+/// How long a server's run waits for a target that another run holds; someone at a terminal is told at once.
+const WAIT_FOR_TARGET: Duration = Duration::from_secs(600);
+/// Open files of this process besides those of sessions.
+const OWN_FILES: u64 = 64;
+
+impl Plan {
+    /// The longest that moving from one load to another may take, in seconds.
+    #[must_use]
+    pub fn fill_max_s(&self, from: u64, to: u64) -> f64 {
+        fill_max_s(&self.scenario, from, to)
+    }
+}
+
+fn fill_max_s(scenario: &Scenario, from: u64, to: u64) -> f64 {
+    let members = to.abs_diff(from) as f64;
+    let pace = scenario.workload.demand(to).fill_s_per_member;
+    scenario.fill_max_s.unwrap_or(FILL_GRACE_S + 4.0 * pace * members)
+}
+
+/// Brings a scenario and a configuration together. `open_files` is this process's limit, where it is known.
 ///
 /// # Errors
-/// Every fault: an unknown target or recipe, a setting that the recipe does not allow, a ladder without an end.
-pub fn plan(
-    scenario: &super::Scenario,
-    _config: &crate::config::Config,
-    _origin: Origin,
-) -> Result<Plan, super::Faults> {
-    Err(super::Faults(vec![super::Fault { line: None, field: scenario.name.clone(), message: "not yet".to_owned() }]))
+/// Every fault: an unknown target or recipe, a setting that the recipe does not allow.
+pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, open_files: Option<u64>) -> Result<Plan, Faults> {
+    let document = Document::parse(&scenario.text)?;
+    let (name, target) = choose(scenario, config, origin).map_err(|fault| Faults(vec![document.locate(fault)]))?;
+    let axis = scenario.workload.axis();
+    let mut ladder = vec![0];
+    ladder.extend(scenario.ladder.loads());
+    let top = ladder.iter().copied().max().unwrap_or(0);
+    let demand = scenario.workload.demand(top);
+    let mut remarks = scenario.workload.remarks();
+    remarks.extend(scenario.probes.iter().map(|probe| probe.remark()));
+    if scenario.rules.is_empty() {
+        remarks.push("The scenario has no rule: only a target that gives way ends it before the last load.".to_owned());
+    }
+    let outline = Outline {
+        scenario: scenario.name.clone(),
+        target: name,
+        target_kind: scenario.target_kind.clone(),
+        managed: matches!(target, PlannedTarget::Launch(_)),
+        workload: scenario.workload.name().to_owned(),
+        axis: axis.name.to_owned(),
+        unit: axis.unit.to_owned(),
+        longest_s: longest_s(scenario, &ladder, matches!(target, PlannedTarget::Launch(_))),
+        ladder,
+        needs: vec![
+            Need { what: "sessions".to_owned(), needed: demand.sessions, available: None },
+            Need {
+                what: "open files of this process".to_owned(),
+                needed: demand.sessions + OWN_FILES,
+                available: open_files,
+            },
+        ],
+        remarks,
+    };
+    let wait_for_target = match origin {
+        Origin::Network => WAIT_FOR_TARGET,
+        Origin::LocalUser => Duration::ZERO,
+    };
+    Ok(Plan { outline, scenario: scenario.clone(), target, wait_for_target })
+}
+
+fn choose(scenario: &Scenario, config: &Config, origin: Origin) -> Result<(String, PlannedTarget), Fault> {
+    let kind = &scenario.target_kind;
+    match &scenario.target {
+        TargetChoice::Use(name) => {
+            let spec = config.targets.get(name).ok_or_else(|| {
+                Fault::new(
+                    "target.use",
+                    format!(
+                        "is {name:?}, which the configuration does not name; allowed: {}",
+                        list(config.targets.keys())
+                    ),
+                )
+            })?;
+            if spec.kind() != kind {
+                return Err(Fault::new(
+                    "target.kind",
+                    format!("is {kind:?}, but target {name:?} is of kind {:?}", spec.kind()),
+                ));
+            }
+            Ok((name.clone(), PlannedTarget::Use(spec.clone())))
+        }
+        TargetChoice::Launch { recipe: name, settings } => {
+            let recipe = config.recipes.get(name).ok_or_else(|| {
+                Fault::new(
+                    "target.launch",
+                    format!(
+                        "is {name:?}, which the configuration does not name; allowed: {}",
+                        list(config.recipes.keys())
+                    ),
+                )
+            })?;
+            if &recipe.kind != kind {
+                return Err(Fault::new(
+                    "target.kind",
+                    format!("is {kind:?}, but recipe {name:?} is for {:?}", recipe.kind),
+                ));
+            }
+            let recipe = recipe.with_settings(settings, origin == Origin::LocalUser).map_err(|error| match error {
+                crate::launch::LaunchError::Setting { field, value, allowed } => {
+                    Fault::new(format!("target.settings.{field}"), format!("is {value}; allowed: {allowed}"))
+                }
+                other => Fault::new("target.launch", other.to_string()),
+            })?;
+            Ok((name.clone(), PlannedTarget::Launch(Box::new(recipe))))
+        }
+    }
+}
+
+fn list<'n>(names: impl Iterator<Item = &'n String>) -> String {
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Every step measured twice, filled as slowly as it may be, then cleaned up as slowly as it may be.
+fn longest_s(scenario: &Scenario, ladder: &[u64], managed: bool) -> u64 {
+    let hold = scenario.settle_s + scenario.measure_s;
+    let steps: f64 = ladder.windows(2).map(|pair| fill_max_s(scenario, pair[0], pair[1]) + 2.0 * hold).sum();
+    let run = steps + 2.0 * hold + if managed { LAUNCH_MAX_S } else { 0.0 };
+    let run = scenario.time_budget_s.map_or(run, |budget| budget.min(run));
+    let clean = if managed { 10.0 } else { scenario.clean_pace.limit.as_secs_f64() };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a sum of checked, positive durations; a float cast saturates"
+    )]
+    let longest = (run + clean).ceil() as u64;
+    longest
 }

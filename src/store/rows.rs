@@ -1,6 +1,6 @@
 //! What is read back: one run in a list, one run whole, one series.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
@@ -33,7 +33,7 @@ pub struct RunRow {
 }
 
 /// Where a live run is.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PhaseNow {
     pub phase: Phase,
     pub step: u32,
@@ -64,8 +64,10 @@ pub struct RunDetail {
 }
 
 /// One series, in time order.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Series {
+    /// 0 unless the run has several.
+    pub arm: u32,
     pub node: String,
     pub metric: String,
     pub unit: String,
@@ -84,4 +86,32 @@ pub struct RunFilter {
     pub before: Option<RunId>,
     /// At most this many; 0 means 50.
     pub limit: u32,
+}
+
+/// One stored event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// 1, 2, 3 within its run.
+    pub seq: u64,
+    pub kind: String,
+    /// The event as JSON, with its `kind`.
+    pub json: String,
+}
+
+/// One stored histogram without its contents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct HistogramRow {
+    pub arm: u32,
+    pub step: u32,
+    pub trial: u32,
+    pub unit: u32,
+    pub node: String,
+    pub stream: String,
+    pub operation: String,
+    /// `ok`, or an error code.
+    pub outcome: String,
+    /// `due` or `service`.
+    pub clock: String,
+    /// Recorded values.
+    pub count: u64,
 }

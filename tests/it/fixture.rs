@@ -240,6 +240,7 @@ fn series_of(trials: &[Trial], until_s: i64) -> Vec<Series> {
         .into_iter()
         .enumerate()
         .map(|(seed, (node, metric, unit, value))| Series {
+            arm: 0,
             node: node.into(),
             metric: metric.into(),
             unit: unit.into(),
@@ -254,6 +255,7 @@ fn series_of(trials: &[Trial], until_s: i64) -> Vec<Series> {
         })
         .collect();
     all.push(Series {
+        arm: 0,
         node: "generator".into(),
         metric: "load_confirmed".into(),
         unit: String::new(),
@@ -358,6 +360,7 @@ fn made(name: &str, trials: Vec<Trial>, verdict: Option<Verdict>) -> Made {
             Need { what: "sessions".into(), needed: 2_100, available: None },
             Need { what: "open files of this process".into(), needed: 2_260, available: Some(524_288) },
         ],
+        remarks: vec!["The window of 45 s may be shorter than one snapshot cycle.".into()],
     };
     let detail = RunDetail {
         run,

@@ -20,8 +20,7 @@ use axum::{
 use futures::StreamExt as _;
 use rampart::{
     config::Config,
-    model::{RunEvent, RunId},
-    scenario::Fault,
+    model::{Fault, RunEvent, RunId},
     web::{assets, pages},
 };
 use tokio::sync::broadcast;

@@ -11,5 +11,7 @@
 mod browser;
 mod fixture;
 mod fixture_server;
+mod launch;
 mod pages;
 mod report;
+mod stored;

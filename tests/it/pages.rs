@@ -218,7 +218,7 @@ fn an_empty_list_says_what_to_do_next() {
 
 #[test]
 fn faults_stand_at_their_line_and_the_text_is_kept() {
-    let fault = rampart::scenario::Fault { line: Some(3), field: "load.step".into(), message: "must be above 0".into() };
+    let fault = rampart::model::Fault { line: Some(3), field: "load.step".into(), message: "must be above 0".into() };
     let checked = scenarios::Checked { faults: vec![fault], outline: None };
     let page = scenarios::view(&[], None, "a = 1\nb = 2", "k", &checked).render().unwrap();
     assert!(page.contains("line 3") && page.contains("load.step") && page.contains("a = 1\nb = 2</textarea>"));

@@ -40,16 +40,35 @@ pub struct ErrorPage {
 /// The page of an error, without its cause: that stands in the log.
 #[must_use]
 pub fn view(error: &PageError) -> ErrorPage {
-    let (status, heading) = match error {
+    let (status, heading) = status(error);
+    page(status, heading, &error.to_string())
+}
+
+const fn status(error: &PageError) -> (StatusCode, &'static str) {
+    match error {
         PageError::NotFound(_) => (StatusCode::NOT_FOUND, "Not found"),
         PageError::BadRequest(_) => (StatusCode::BAD_REQUEST, "Not understood"),
         PageError::Refused(_) => (StatusCode::CONFLICT, "Not possible now"),
+        PageError::Store(StoreError::Full) => (StatusCode::INSUFFICIENT_STORAGE, "The store is full"),
         PageError::Store(_) | PageError::Template(_) => (StatusCode::INTERNAL_SERVER_ERROR, "This failed"),
-    };
-    let text = error.to_string();
+    }
+}
+
+fn page(status: StatusCode, heading: &'static str, text: &str) -> ErrorPage {
     let mut signs = text.chars();
-    let sentence: String = signs.next().map(|first| first.to_uppercase().chain(signs).collect()).unwrap_or_default();
-    ErrorPage { shell: Shell::new(heading, ""), status: status.as_u16(), heading, sentence: format!("{sentence}.") }
+    let mut sentence: String =
+        signs.next().map(|first| first.to_uppercase().chain(signs).collect()).unwrap_or_default();
+    if !sentence.ends_with('.') {
+        sentence.push('.');
+    }
+    ErrorPage { shell: Shell::new(heading, ""), status: status.as_u16(), heading, sentence }
+}
+
+/// An answer with the error page, for what happens outside of pages.
+#[must_use]
+pub fn respond(status: StatusCode, heading: &'static str, text: &str) -> Response {
+    let page = page(status, heading, text);
+    (status, Html(page.render().unwrap_or(page.sentence))).into_response()
 }
 
 impl IntoResponse for PageError {
@@ -58,8 +77,7 @@ impl IntoResponse for PageError {
             let cause = std::error::Error::source(&self).map(ToString::to_string).unwrap_or_default();
             tracing::error!(error = %self, cause, "a page could not be shown: {self}");
         }
-        let page = view(&self);
-        let status = StatusCode::from_u16(page.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, Html(page.render().unwrap_or(page.sentence))).into_response()
+        let (status, heading) = status(&self);
+        respond(status, heading, &self.to_string())
     }
 }

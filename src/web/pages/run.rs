@@ -11,6 +11,7 @@ pub use super::{run_live::LivePage, run_result::ResultPage};
 use super::{PageError, html};
 use crate::{
     model::{Clock, RunId},
+    runs::Cancelled,
     store::{RunDetail, Series},
     web::{AppState, charts},
 };
@@ -81,11 +82,9 @@ pub(super) async fn page(
 
 pub(super) async fn cancel(State(state): State<AppState>, Path(id): Path<String>) -> Result<Response, PageError> {
     let run = parse(&id)?;
-    if state.runs.cancel(run).await {
-        return Ok(Redirect::to(&format!("/runs/{run}")).into_response());
-    }
-    match state.store.detail(run).await? {
-        Some(_) => Err(PageError::Refused("this run is over already: there is nothing to stop".to_owned())),
-        None => Err(PageError::NotFound(format!("run {id:?}"))),
+    match state.runs.cancel(run).await? {
+        Cancelled::NeverBegan | Cancelled::Stopping => Ok(Redirect::to(&format!("/runs/{run}")).into_response()),
+        Cancelled::Over => Err(PageError::Refused("this run is over already: there is nothing to stop".to_owned())),
+        Cancelled::Unknown => Err(PageError::NotFound(format!("run {id:?}"))),
     }
 }

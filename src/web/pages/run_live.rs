@@ -24,8 +24,6 @@ pub struct LivePage {
     pub target: String,
     pub meta: Vec<String>,
     pub state: &'static str,
-    /// Where a follower of events goes on.
-    pub last_seq: u64,
     /// The load now, and its unit.
     pub big: String,
     pub unit: String,
@@ -84,7 +82,6 @@ pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> LivePa
         target: run.target.clone(),
         meta: meta(detail, now_ns),
         state: run.state.as_str(),
-        last_seq: detail.last_seq,
         big: phase.map_or_else(|| "0".to_owned(), |phase| format::count(phase.load)),
         unit: run.unit.clone(),
         doing: match (run.state, phase) {

@@ -74,6 +74,8 @@ pub struct InventoryPart {
     pub limits: Vec<(String, String, String)>,
     /// What, needed, available.
     pub needs: Vec<(String, String, String)>,
+    /// What the plan said a reader must know.
+    pub remarks: Vec<String>,
 }
 
 pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> ResultPage {
@@ -246,6 +248,7 @@ fn inventory(known: &Inventory, detail: &RunDetail) -> InventoryPart {
             .map(|limit| (limit.name.clone(), none(limit.value, "no limit"), limit.source.clone()))
             .collect(),
         needs: needs(&detail.outline),
+        remarks: detail.outline.remarks.clone(),
     }
 }
 

@@ -13,11 +13,10 @@ use serde::Deserialize;
 
 use super::{PageError, Shell, html, run_result::needs};
 use crate::{
-    config::Config,
-    model::RunId,
+    model::{Fault, Faults, RunId},
     report::format,
-    runs::SubmitError,
-    scenario::{Fault, Faults, Origin, Scenario, plan, plan::Outline},
+    runs::{AskedBy, Runs, SubmitError},
+    scenario::plan::Outline,
     web::AppState,
 };
 
@@ -68,6 +67,7 @@ pub struct OutlinePart {
     pub ladder: String,
     pub longest: String,
     pub needs: Vec<(String, String, String)>,
+    pub remarks: Vec<String>,
 }
 
 /// What a text was found to be.
@@ -104,14 +104,13 @@ fn outline(outline: &Outline) -> OutlinePart {
         ladder: format!("{} {}", ladder.join(", "), outline.unit),
         longest: format::span(f64::from(longest)),
         needs: needs(outline),
+        remarks: outline.remarks.clone(),
     }
 }
 
-/// Reads a scenario and brings it together with the configuration, as a request over the network may.
-#[must_use]
-pub fn check(text: &str, config: &Config) -> Checked {
-    let planned = Scenario::parse(text).and_then(|scenario| plan(&scenario, config, Origin::Network));
-    match planned {
+/// What a scenario comes to, as a request over the network may.
+fn check(text: &str, runs: &Runs) -> Checked {
+    match runs.check(text, AskedBy::Page) {
         Ok(plan) => Checked { faults: Vec::new(), outline: Some(plan.outline) },
         Err(Faults(faults)) => Checked { faults, outline: None },
     }
@@ -132,7 +131,7 @@ pub(super) async fn page(
         }
         (None, None) => String::new(),
     };
-    let checked = if text.is_empty() { Checked::default() } else { check(&text, &state.config) };
+    let checked = if text.is_empty() { Checked::default() } else { check(&text, &state.runs) };
     Ok(html(&view(&files, query.file.as_deref(), &text, &new_key(), &checked)))
 }
 
@@ -143,18 +142,36 @@ pub(super) async fn submit(
     let text = form.scenario.replace("\r\n", "\n");
     let key = form.key.filter(|key| !key.is_empty());
     let checked = if form.action.as_deref() == Some("check") {
-        check(&text, &state.config)
+        check(&text, &state.runs)
     } else {
-        match state.runs.submit(&text, "page", key.as_deref()).await {
-            Ok(run) => return Ok(Redirect::to(&format!("/runs/{run}")).into_response()),
+        match state.runs.submit(&text, AskedBy::Page, key.as_deref()).await {
+            Ok(run) => return Ok(Redirect::to(&format!("/runs/{}", run.id)).into_response()),
             Err(SubmitError::Faults(Faults(faults))) => Checked { faults, outline: None },
-            Err(SubmitError::Store(source)) => return Err(source.into()),
+            Err(SubmitError::Conflict { .. }) => {
+                // The form was changed after it had started a run: that is a new run, and a new key.
+                let run = state.runs.submit(&text, AskedBy::Page, Some(&new_key())).await;
+                match run {
+                    Ok(run) => return Ok(Redirect::to(&format!("/runs/{}", run.id)).into_response()),
+                    Err(SubmitError::Faults(Faults(faults))) => Checked { faults, outline: None },
+                    Err(why) => return Err(refused(why)),
+                }
+            }
+            Err(why) => return Err(refused(why)),
         }
     };
     let files = list(&state.config.server.scenarios).await;
     let status = if checked.faults.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
     let key = key.unwrap_or_else(new_key);
     Ok((status, html(&view(&files, None, &text, &key, &checked))).into_response())
+}
+
+fn refused(why: SubmitError) -> PageError {
+    match why {
+        SubmitError::Store(source) => source.into(),
+        why @ (SubmitError::Faults(_) | SubmitError::Conflict { .. } | SubmitError::Closing) => {
+            PageError::Refused(why.to_string())
+        }
+    }
 }
 
 fn new_key() -> String {

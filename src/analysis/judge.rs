@@ -1,0 +1,284 @@
+//! What became of a trial: who is to blame comes before what the rules say.
+
+use super::{attribution, figure, rules::Rule};
+use crate::model::{Incident, IncidentKind, Outcome, RuleReading, Sample, StopCode, Trial};
+
+/// What a judgement is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    pub outcome: Outcome,
+    pub stop_code: Option<StopCode>,
+    pub rules: Vec<RuleReading>,
+    pub remarks: Vec<String>,
+}
+
+/// Beyond these the generator is not fit to judge.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ValidityLimits {
+    /// 99th percentile of start lag.
+    pub start_lag_p99_us: u64,
+    /// Share of one core that the busiest load thread may use (0..1).
+    pub thread_share: f64,
+    /// Share of open files of this process (0..1).
+    pub open_files_share: f64,
+    pub clock_jump_ms: f64,
+}
+
+impl ValidityLimits {
+    /// The defaults: start lag at most the larger of 20 ms and a tenth of the tightest latency goal.
+    #[must_use]
+    pub fn of(rules: &[Rule]) -> Self {
+        let tightest_ms = rules
+            .iter()
+            .filter_map(|rule| match rule {
+                Rule::SloLatency { limit_ms, .. } => Some(*limit_ms),
+                Rule::ThroughputDrop { .. } | Rule::SloErrors { .. } | Rule::OutstandingHigh { .. } => None,
+            })
+            .fold(f64::INFINITY, f64::min);
+        let tenth_us = if tightest_ms.is_finite() { (tightest_ms * 100.0).clamp(0.0, 1e9).round() } else { 0.0 };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=1e9 above")]
+        let tenth_us = tenth_us as u64;
+        Self {
+            start_lag_p99_us: tenth_us.max(20_000),
+            thread_share: 0.95,
+            open_files_share: 0.95,
+            clock_jump_ms: 1_000.0,
+        }
+    }
+}
+
+/// Judges one trial. Precedence (design 5): generator late; election, restart or a pause from outside; a target that
+/// stalled, lost sessions or died; a configured limit; a load that could not be put in place; then the rules.
+#[must_use]
+pub fn judge(
+    rules: &[Rule],
+    trial: &Trial,
+    history: &[Trial],
+    samples: &[Sample],
+    limits: ValidityLimits,
+    unit: &str,
+) -> Judgement {
+    let readings: Vec<RuleReading> = if trial.load == 0 || !was_measured(trial) {
+        Vec::new()
+    } else {
+        rules.iter().map(|rule| rule.read(trial, history, samples, unit)).collect()
+    };
+    let mut remarks = Vec::new();
+    let (outcome, stop_code) = decide(trial, &readings, limits, &mut remarks);
+    Judgement { outcome, stop_code, rules: readings, remarks }
+}
+
+fn was_measured(trial: &Trial) -> bool {
+    trial.measure_s > 0.0
+}
+
+fn decide(
+    trial: &Trial,
+    readings: &[RuleReading],
+    limits: ValidityLimits,
+    remarks: &mut Vec<String>,
+) -> (Outcome, Option<StopCode>) {
+    let late = generator_faults(trial, limits);
+    if !late.is_empty() {
+        remarks.extend(late);
+        return (Outcome::Void, Some(StopCode::GeneratorSaturated));
+    }
+    if let Some(incident) = first(trial, &[IncidentKind::Paused, IncidentKind::Election, IncidentKind::Restarted]) {
+        remarks.push(format!("the target changed under the measurement: {}", incident.text));
+        return (Outcome::Void, Some(StopCode::TargetUnhealthy));
+    }
+    if let Some(limit) = first(trial, &[IncidentKind::LimitReached]) {
+        remarks.push(limit.text.clone());
+        return (Outcome::Broke, Some(StopCode::LimitReached));
+    }
+    let broke_rule = readings.iter().find(|reading| reading.broke == Some(true));
+    let gave_way = [IncidentKind::Died, IncidentKind::SessionExpired, IncidentKind::Stall, IncidentKind::NotServing];
+    if let Some(incident) = first(trial, &gave_way) {
+        return match attribution::signs_of_load(trial, broke_rule.is_some()).first() {
+            Some(sign) => {
+                remarks.push(format!("{}; {}", incident.text, sign.text));
+                (Outcome::Broke, Some(StopCode::TargetSaturated))
+            }
+            None => {
+                remarks.push(format!("{}; nothing shows that the load did it", incident.text));
+                (Outcome::Void, Some(StopCode::TargetUnhealthy))
+            }
+        };
+    }
+    if let Some(incident) = first(trial, &[IncidentKind::CannotApply]) {
+        remarks.push(incident.text.clone());
+        return (Outcome::Broke, Some(StopCode::CannotApply));
+    }
+    if trial.load == 0 {
+        return (Outcome::Baseline, None);
+    }
+    if let Some(reading) = broke_rule {
+        return (Outcome::Broke, Some(reading.rule));
+    }
+    if readings.iter().any(|reading| reading.broke.is_none()) {
+        return (Outcome::Undecided, Some(StopCode::NoData));
+    }
+    (Outcome::Held, None)
+}
+
+fn first<'t>(trial: &'t Trial, kinds: &[IncidentKind]) -> Option<&'t Incident> {
+    kinds.iter().find_map(|kind| trial.incidents.iter().find(|incident| incident.kind == *kind))
+}
+
+/// Why the generator was not fit to judge, in sentences; empty when it was.
+fn generator_faults(trial: &Trial, limits: ValidityLimits) -> Vec<String> {
+    let health = &trial.health;
+    let mut faults = Vec::new();
+    if health.start_lag_p99_us > limits.start_lag_p99_us {
+        faults.push(format!(
+            "the generator was late: start lag p99 {} ms, at most {} ms is allowed",
+            figure(health.start_lag_p99_us as f64 / 1e3),
+            figure(limits.start_lag_p99_us as f64 / 1e3)
+        ));
+    }
+    if let Some(share) = health.busiest_thread_share.filter(|share| *share > limits.thread_share) {
+        faults.push(format!(
+            "a load thread used {} % of its core, at most {} % is allowed",
+            figure(share * 100.0),
+            figure(limits.thread_share * 100.0)
+        ));
+    }
+    if health.open_files_limit > 0
+        && health.open_files as f64 > limits.open_files_share * health.open_files_limit as f64
+    {
+        faults.push(format!(
+            "{} of {} open files were in use by the generator",
+            figure(health.open_files as f64),
+            figure(health.open_files_limit as f64)
+        ));
+    }
+    if health.clock_jump_ms.abs() > limits.clock_jump_ms {
+        faults.push(format!("this machine's clock was set by {} ms during the trial", figure(health.clock_jump_ms)));
+    }
+    faults
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::model::{Health, OperationStat, Percentiles, SeriesStat};
+
+    pub(crate) fn probe(operation: &str, ops_per_s: f64, done: u64) -> OperationStat {
+        let latency = Percentiles {
+            mean_us: 1e6 / ops_per_s,
+            p50_us: 1_000,
+            p95_us: (done >= crate::model::stat::P95_MIN_SAMPLES).then_some(2_000),
+            p99_us: (done >= crate::model::stat::P99_MIN_SAMPLES).then_some(3_000),
+            p999_us: (done >= crate::model::stat::P999_MIN_SAMPLES).then_some(4_000),
+            max_us: 5_000,
+        };
+        OperationStat {
+            stream: "zookeeper.latencies".into(),
+            probe: true,
+            operation: operation.into(),
+            done,
+            elapsed_s: done as f64 / ops_per_s,
+            ops_per_s,
+            latency: latency.clone(),
+            service: latency,
+            ..OperationStat::default()
+        }
+    }
+
+    pub(crate) fn trial(step: u32, load: u64, operations: Vec<OperationStat>) -> Trial {
+        Trial {
+            arm: 0,
+            step,
+            trial: 1,
+            load,
+            started_ns: 0,
+            measure_from_ns: 0,
+            ended_ns: 0,
+            fill_s: 1.0,
+            settle_s: 1.0,
+            measure_s: 10.0,
+            operations,
+            counts: vec![],
+            nodes: BTreeMap::new(),
+            health: Health::default(),
+            incidents: vec![],
+            outcome: Outcome::Held,
+            stop_code: None,
+            rules: vec![],
+            remarks: vec![],
+        }
+    }
+
+    fn incident(kind: IncidentKind) -> Incident {
+        Incident { at_ns: 0, kind, node: "a".into(), text: format!("{kind:?} happened"), amount: 1.0 }
+    }
+
+    fn judged(judged: &Trial) -> (Outcome, Option<StopCode>) {
+        let rules = [Rule::ThroughputDrop {
+            operation: "get".into(),
+            below: 0.6,
+            baseline: crate::analysis::Baseline::default(),
+        }];
+        let empty = trial(0, 0, vec![probe("get", 1_000.0, 1_000)]);
+        let judgement = judge(&rules, judged, &[empty], &[], ValidityLimits::of(&rules), "domains");
+        (judgement.outcome, judgement.stop_code)
+    }
+
+    fn full_heap(trial: &mut Trial) {
+        let stat = |value| SeriesStat { mean: value, min: value, max: value, last: value, readings: 5 };
+        trial.nodes.insert(
+            "a".into(),
+            BTreeMap::from([
+                ("heap_after_gc_bytes".to_owned(), stat(95e6)),
+                ("heap_max_bytes".to_owned(), stat(100e6)),
+            ]),
+        );
+    }
+
+    #[test]
+    fn a_late_generator_is_never_a_bottleneck() {
+        let mut late = trial(1, 10, vec![probe("get", 1.0, 1_000)]);
+        late.health.start_lag_p99_us = 20_001;
+        late.incidents.push(incident(IncidentKind::Died));
+        full_heap(&mut late);
+        assert_eq!(judged(&late), (Outcome::Void, Some(StopCode::GeneratorSaturated)));
+        late.health.start_lag_p99_us = 20_000;
+        assert_eq!(judged(&late), (Outcome::Broke, Some(StopCode::TargetSaturated)));
+    }
+
+    #[test]
+    fn a_pause_from_outside_voids_the_trial_even_when_rules_broke() {
+        let mut paused = trial(1, 10, vec![probe("get", 1.0, 1_000)]);
+        paused.incidents = vec![incident(IncidentKind::Stall), incident(IncidentKind::Paused)];
+        assert_eq!(judged(&paused), (Outcome::Void, Some(StopCode::TargetUnhealthy)));
+    }
+
+    #[test]
+    fn a_death_without_signs_of_load_is_not_the_loads_doing() {
+        let mut dead = trial(1, 10, vec![probe("get", 900.0, 1_000)]);
+        dead.incidents.push(incident(IncidentKind::Died));
+        assert_eq!(judged(&dead), (Outcome::Void, Some(StopCode::TargetUnhealthy)));
+        full_heap(&mut dead);
+        assert_eq!(judged(&dead), (Outcome::Broke, Some(StopCode::TargetSaturated)));
+    }
+
+    #[test]
+    fn a_configured_limit_is_not_a_bottleneck() {
+        let mut limited = trial(1, 10, vec![]);
+        limited.incidents = vec![incident(IncidentKind::CannotApply), incident(IncidentKind::LimitReached)];
+        full_heap(&mut limited);
+        assert_eq!(judged(&limited), (Outcome::Broke, Some(StopCode::LimitReached)));
+    }
+
+    #[test]
+    fn a_rule_without_data_is_undecided() {
+        assert_eq!(judged(&trial(1, 10, vec![])), (Outcome::Undecided, Some(StopCode::NoData)));
+        assert_eq!(judged(&trial(1, 10, vec![probe("get", 700.0, 1_000)])), (Outcome::Held, None));
+        assert_eq!(
+            judged(&trial(1, 10, vec![probe("get", 500.0, 1_000)])),
+            (Outcome::Broke, Some(StopCode::ThroughputDrop))
+        );
+    }
+}

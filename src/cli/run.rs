@@ -1,0 +1,136 @@
+//! `rampart run`: one scenario from here to its verdict.
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
+
+use anyhow::Context as _;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::{
+    ConfigFile,
+    live::{self, Live},
+    read_scenario,
+};
+use crate::{
+    model::{RunEvent, RunId, Verdict},
+    runs::{AskedBy, Runs, SubmitError},
+    store::Store,
+};
+
+/// Arguments of `rampart run`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Keeps the run in this database, for a server to show later; without it nothing is kept.
+    #[arg(long, env = "RAMPART_DB", value_name = "FILE")]
+    db: Option<PathBuf>,
+    /// Prints the verdict as JSON, as the API gives it.
+    #[arg(long)]
+    json: bool,
+    /// Shows no progress.
+    #[arg(long, short)]
+    quiet: bool,
+    /// The scenario.
+    #[arg(value_name = "FILE")]
+    scenario: PathBuf,
+}
+
+/// The exit code of a run that was stopped before it had a verdict.
+const ABORTED: u8 = 8;
+
+pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let config = Arc::new(arguments.config.load()?);
+    let text = read_scenario(&arguments.scenario)?;
+    // Without a database to keep, the run uses one that goes with the command: one path for both.
+    let scratch = ScratchFolder::new()?;
+    let database = arguments.db.clone().unwrap_or_else(|| scratch.0.join("run.db"));
+    let store = Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))?;
+    let runs = Runs::new(store.clone(), config);
+    if arguments.db.is_some() {
+        runs.recover().await?;
+    }
+    let submitted = match runs.submit(&text, AskedBy::CommandLine, None).await {
+        Ok(submitted) => submitted,
+        Err(SubmitError::Faults(faults)) => anyhow::bail!("{} is not sound:\n{faults}", arguments.scenario.display()),
+        Err(error) => return Err(error.into()),
+    };
+    let verdict = follow(&runs, &store, submitted.id, arguments.quiet).await?;
+    runs.drain().await;
+    match verdict {
+        Some(verdict) => {
+            report(&verdict, arguments.json)?;
+            Ok(ExitCode::from(verdict.exit_code))
+        }
+        None => {
+            let sentence = store.row(submitted.id).await?.and_then(|row| row.sentence).unwrap_or_default();
+            super::complain(&anyhow::anyhow!("the run has no verdict: {sentence}"));
+            Ok(ExitCode::from(ABORTED))
+        }
+    }
+}
+
+/// Shows a run until it is over; Ctrl-C stops it and cleans up, a second one ends at once.
+async fn follow(runs: &Runs, store: &Store, id: RunId, quiet: bool) -> anyhow::Result<Option<Verdict>> {
+    let mut live = Live::new(quiet);
+    let Some(mut events) = runs.follow(id) else { return Ok(store.verdict(id).await?) };
+    if let Some(detail) = store.detail(id).await? {
+        live.begin(&detail);
+    }
+    let mut interrupted = false;
+    loop {
+        let event = tokio::select! {
+            event = events.recv() => event,
+            _ = tokio::signal::ctrl_c() => {
+                if interrupted {
+                    std::process::exit(i32::from(ABORTED));
+                }
+                interrupted = true;
+                live.note("stopping and cleaning up; once more ends at once and leaves what is there");
+                runs.cancel(id).await?;
+                continue;
+            }
+        };
+        match event {
+            Ok(event) => {
+                if let Ok(event) = serde_json::from_str::<RunEvent>(&event.json) {
+                    live.show(&event);
+                }
+            }
+            // Only what is shown is late; what is stored is whole.
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => break,
+        }
+        if store.row(id).await?.is_some_and(|row| row.state.is_over()) {
+            break;
+        }
+    }
+    live.end();
+    Ok(store.verdict(id).await?)
+}
+
+#[expect(clippy::print_stdout, reason = "the verdict is what was asked for")]
+fn report(verdict: &Verdict, json: bool) -> anyhow::Result<()> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(verdict)?);
+    } else {
+        print!("{}", live::verdict(verdict));
+    }
+    Ok(())
+}
+
+/// A folder that goes with the command.
+struct ScratchFolder(PathBuf);
+
+impl ScratchFolder {
+    fn new() -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("rampart-run-{}", RunId::new().short()));
+        std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,69 @@
+//! `rampart serve`.
+
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc};
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::ConfigFile;
+use crate::{runs::Runs, store::Store, web};
+
+/// Arguments of `rampart serve`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Address and port; without tokens only loopback is allowed.
+    #[arg(long, env = "RAMPART_LISTEN", value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// The database file; made when it is not there.
+    #[arg(long, env = "RAMPART_DB", value_name = "FILE")]
+    db: Option<PathBuf>,
+    /// Folder with scenario files that pages and API offer.
+    #[arg(long, env = "RAMPART_SCENARIOS", value_name = "FOLDER")]
+    scenarios: Option<PathBuf>,
+}
+
+pub(super) async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let mut config = arguments.config.load()?;
+    if let Some(scenarios) = arguments.scenarios {
+        config.server.scenarios = scenarios;
+    }
+    let database = arguments.db.unwrap_or_else(|| config.server.database.clone());
+    let listen = arguments.listen.unwrap_or(config.server.listen);
+    let config = Arc::new(config);
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    let store = Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))?;
+    let runs = Runs::new(store.clone(), Arc::clone(&config));
+    let recovered = runs.recover().await?;
+    if !recovered.interrupted.is_empty() {
+        tracing::warn!("{} run(s) were interrupted; their finished steps are kept", recovered.interrupted.len());
+    }
+    let address = listener.local_addr()?;
+    tracing::info!("Rampart serves on http://{address} (database {})", database.display());
+    let shutdown = CancellationToken::new();
+    let stop = shutdown.clone();
+    let signals = tokio::spawn(async move {
+        wait_for_end().await;
+        tracing::info!("ending: a live run is stopped and cleaned up first");
+        stop.cancel();
+    });
+    let served = web::run(listener, web::AppState { store, runs, config }, shutdown).await;
+    signals.abort();
+    served?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ctrl-C or SIGTERM.
+async fn wait_for_end() {
+    let interrupt = tokio::signal::ctrl_c();
+    let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+        let _ = interrupt.await;
+        return;
+    };
+    tokio::select! {
+        _ = interrupt => {}
+        _ = terminate.recv() => {}
+    }
+}

@@ -1,0 +1,364 @@
+//! Everything that comes in while a run goes on: samplers, units, processes. Forwards samples, keeps what a trial needs.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::sync::mpsc;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::units::{FromUnit, Units};
+use crate::{
+    launch::{Managed, ProcessKind},
+    model::{Clock, Incident, IncidentKind, RunEvent, Sample, metric::GENERATOR},
+    target::{Condition, NodeCondition, Observation, Sampler},
+    workload::{Block, Progress},
+};
+
+/// A server that answers nothing for so long is a stall worth an incident.
+const STALL_NS: i64 = 3_000_000_000;
+/// A server that answers nothing for so long has given way: the trial ends.
+const GIVE_UP_NS: i64 = 15_000_000_000;
+/// Observations that may wait.
+const OBSERVATIONS: usize = 256;
+
+/// Why waiting ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// What was waited for holds.
+    Reached,
+    /// The time is over.
+    Deadline,
+    /// The target died or has not answered for too long.
+    GaveWay,
+    Cancelled,
+    TimeBudget,
+}
+
+/// Since when a node has not answered.
+#[derive(Debug, Clone, Copy)]
+struct Silence {
+    since_ns: i64,
+    condition: Condition,
+}
+
+/// The coordinator's ears.
+pub(super) struct Intake {
+    pub(super) clock: Clock,
+    events: mpsc::Sender<RunEvent>,
+    cancel: CancellationToken,
+    /// Absolute time at which the time budget is over.
+    pub(super) budget_ns: i64,
+    observations: mpsc::Receiver<Observation>,
+    sampling: TaskTracker,
+    stop_sampling: CancellationToken,
+    pub(super) units: Option<Units>,
+    /// Readings since the last [`Intake::begin`].
+    pub(super) samples: Vec<Sample>,
+    pub(super) blocks: Vec<Block>,
+    pub(super) incidents: Vec<Incident>,
+    silent: HashMap<String, Silence>,
+    /// Nodes seen stopped by a signal since the last [`Intake::begin`].
+    paused: Vec<String>,
+    pub(super) died: bool,
+    /// The load's operations that change the target.
+    pub(super) writes: &'static [&'static str],
+    /// Operations that the running probe has done.
+    pub(super) probe_done: std::sync::Arc<std::sync::atomic::AtomicU64>,
+    probe_before: (i64, u64),
+}
+
+impl std::fmt::Debug for Intake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Intake")
+            .field("samples", &self.samples.len())
+            .field("incidents", &self.incidents)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Intake {
+    pub(super) fn new(clock: Clock, events: mpsc::Sender<RunEvent>, cancel: CancellationToken) -> Self {
+        let (_, observations) = mpsc::channel(1);
+        Self {
+            clock,
+            events,
+            cancel,
+            budget_ns: i64::MAX,
+            observations,
+            sampling: TaskTracker::new(),
+            stop_sampling: CancellationToken::new(),
+            units: None,
+            samples: Vec::new(),
+            blocks: Vec::new(),
+            incidents: Vec::new(),
+            silent: HashMap::new(),
+            paused: Vec::new(),
+            died: false,
+            writes: &[],
+            probe_done: std::sync::Arc::default(),
+            probe_before: (clock.now_ns(), 0),
+        }
+    }
+
+    /// Tells an event. When nobody listens any more the run is cancelled: no one would record it.
+    pub(super) async fn tell(&self, event: RunEvent) {
+        if self.events.send(event).await.is_err() {
+            self.cancel.cancel();
+        }
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    pub(super) fn cancel_token(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+
+    /// Starts one task a sampler.
+    pub(super) fn sample_with(&mut self, samplers: Vec<Box<dyn Sampler>>) {
+        let (sender, receiver) = mpsc::channel(OBSERVATIONS);
+        self.observations = receiver;
+        for mut sampler in samplers {
+            let (sender, stop) = (sender.clone(), self.stop_sampling.clone());
+            self.sampling.spawn(async move {
+                let mut next = tokio::time::Instant::now();
+                loop {
+                    let observation = tokio::select! {
+                        () = stop.cancelled() => return,
+                        observation = sampler.sample() => observation,
+                    };
+                    if sender.send(observation).await.is_err() {
+                        return;
+                    }
+                    // Missed rounds are left out: a slow source must not be asked in bursts.
+                    next = (next + sampler.every()).max(tokio::time::Instant::now());
+                    tokio::select! {
+                        () = stop.cancelled() => return,
+                        () = tokio::time::sleep_until(next) => {}
+                    }
+                }
+            });
+        }
+        self.sampling.close();
+    }
+
+    pub(super) async fn stop_sampling(&mut self) {
+        self.stop_sampling.cancel();
+        self.observations.close();
+        // A sampler that hangs in a system call must not keep a run from ending.
+        let _ = tokio::time::timeout(Duration::from_secs(5), self.sampling.wait()).await;
+    }
+
+    /// Forgets what belonged to the trial before.
+    pub(super) fn begin(&mut self) {
+        self.samples.clear();
+        self.blocks.clear();
+        self.incidents.clear();
+        self.paused.clear();
+    }
+
+    /// Takes everything in until `reached` says so, the deadline, or the end of the run or the target.
+    pub(super) async fn until(
+        &mut self,
+        deadline_ns: i64,
+        managed: Option<&dyn Managed>,
+        mut reached: impl FnMut(&Self) -> bool,
+    ) -> Ended {
+        let mut tick = tokio::time::interval(Duration::from_millis(100));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut look_ns = 0;
+        loop {
+            let now_ns = self.clock.now_ns();
+            if self.cancel.is_cancelled() {
+                return Ended::Cancelled;
+            }
+            if now_ns >= self.budget_ns {
+                return Ended::TimeBudget;
+            }
+            if now_ns >= look_ns {
+                look_ns = now_ns + 500_000_000;
+                self.look_at_processes(managed);
+                self.tell_probe(now_ns).await;
+            }
+            if self.died || self.gave_up(now_ns) {
+                return Ended::GaveWay;
+            }
+            if reached(self) {
+                return Ended::Reached;
+            }
+            if now_ns >= deadline_ns {
+                return Ended::Deadline;
+            }
+            let cancel = self.cancel.clone();
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                Some(observation) = self.observations.recv() => self.take(observation).await,
+                Some(message) = next_report(&mut self.units) => self.take_report(message).await,
+                _ = tick.tick() => {}
+            }
+        }
+    }
+
+    async fn take(&mut self, observation: Observation) {
+        let Observation { samples, conditions, incidents } = observation;
+        for condition in conditions {
+            self.take_condition(condition);
+        }
+        self.incidents.extend(incidents);
+        if !samples.is_empty() {
+            self.samples.extend(samples.iter().cloned());
+            self.tell(RunEvent::Samples { samples }).await;
+        }
+    }
+
+    fn take_condition(&mut self, seen: NodeCondition) {
+        let NodeCondition { at_ns, node, condition, text } = seen;
+        match condition {
+            Condition::Serving => self.spoke(&node, at_ns),
+            // The sampler's own limit: says nothing about how the server serves others.
+            Condition::Empty | Condition::Refused => {}
+            Condition::NotServing | Condition::Unreachable | Condition::TimedOut => {
+                if condition == Condition::NotServing && !self.silent.contains_key(&node) {
+                    self.incidents.push(Incident {
+                        at_ns,
+                        kind: IncidentKind::NotServing,
+                        node: node.clone(),
+                        text: format!("{node}: {text}"),
+                        amount: 1.0,
+                    });
+                }
+                let silence = self.silent.entry(node).or_insert(Silence { since_ns: at_ns, condition });
+                silence.condition = condition;
+            }
+        }
+    }
+
+    /// A node answers again: a long silence before it is an incident.
+    fn spoke(&mut self, node: &str, at_ns: i64) {
+        if let Some(silence) = self.silent.remove(node)
+            && at_ns - silence.since_ns >= STALL_NS
+        {
+            self.stall(node, silence, at_ns);
+        }
+    }
+
+    fn stall(&mut self, node: &str, silence: Silence, until_ns: i64) {
+        let seconds = (until_ns - silence.since_ns) as f64 / 1e9;
+        let how = match silence.condition {
+            Condition::Unreachable => "could not be reached",
+            Condition::NotServing => "did not serve",
+            Condition::Serving | Condition::Empty | Condition::Refused | Condition::TimedOut => "answered nothing",
+        };
+        self.incidents.push(Incident {
+            at_ns: until_ns,
+            kind: IncidentKind::Stall,
+            node: node.to_owned(),
+            text: format!("{node} {how} for {seconds:.1} s"),
+            amount: seconds * 1e3,
+        });
+    }
+
+    /// Closes the books of a trial: silences that still last become incidents too.
+    pub(super) fn settle_silences(&mut self) {
+        let now_ns = self.clock.now_ns();
+        let lasting: Vec<(String, Silence)> =
+            self.silent.iter().filter(|(_, s)| now_ns - s.since_ns >= STALL_NS).map(|(n, s)| (n.clone(), *s)).collect();
+        for (node, silence) in lasting {
+            self.stall(&node, silence, now_ns);
+        }
+    }
+
+    fn gave_up(&self, now_ns: i64) -> bool {
+        self.silent.values().any(|silence| now_ns - silence.since_ns >= GIVE_UP_NS)
+    }
+
+    fn look_at_processes(&mut self, managed: Option<&dyn Managed>) {
+        let Some(managed) = managed else { return };
+        let at_ns = self.clock.now_ns();
+        for process in managed.process_states() {
+            let node = process.node;
+            match process.kind {
+                ProcessKind::Running => {}
+                ProcessKind::Stopped => {
+                    if !self.paused.contains(&node) {
+                        self.paused.push(node.clone());
+                        let text = format!("{node} was stopped by a signal (SIGSTOP) from outside");
+                        self.incidents.push(Incident { at_ns, kind: IncidentKind::Paused, node, text, amount: 1.0 });
+                    }
+                }
+                ProcessKind::Exited(status) => {
+                    if !self.died {
+                        self.died = true;
+                        let memory =
+                            managed.log_tail(&node, 200).into_iter().find(|line| line.contains("OutOfMemoryError"));
+                        let text = match memory {
+                            Some(line) => format!("{node} ended ({status}) after {}", line.trim()),
+                            None => format!("{node} ended ({status})"),
+                        };
+                        self.incidents.push(Incident { at_ns, kind: IncidentKind::Died, node, text, amount: 1.0 });
+                    }
+                }
+            }
+        }
+    }
+
+    async fn take_report(&mut self, message: FromUnit) {
+        let FromUnit::Report { report, .. } = message else { return };
+        let block = &report.block;
+        let seconds = (block.to_ns - block.from_ns) as f64 / 1e9;
+        if seconds > 0.0 {
+            let at_ns = block.to_ns;
+            let sample = |metric: &str, value: f64| Sample {
+                at_ns,
+                node: GENERATOR.to_owned(),
+                metric: metric.to_owned(),
+                value,
+            };
+            let is_write = |name: &str| self.writes.contains(&name);
+            let sum = |write: bool| {
+                block.done.iter().filter(|(name, _)| is_write(name) == write).map(|(_, n)| *n).sum::<u64>() as f64
+            };
+            let (Progress::Moving { confirmed } | Progress::Ready { confirmed } | Progress::Failed { confirmed, .. }) =
+                &report.progress;
+            let mut samples = vec![
+                sample("load_confirmed", *confirmed as f64),
+                sample("load_writes_per_s", sum(true) / seconds),
+                sample("load_reads_per_s", sum(false) / seconds),
+                sample("missed_arrivals", block.missed as f64),
+            ];
+            if let Some(lag) = block.start_lag.as_ref().and_then(crate::workload::recorder::NamedHistogram::decode) {
+                samples.push(sample("start_lag_p99_ms", lag.value_at_quantile(0.99) as f64 / 1e3));
+            }
+            self.samples.extend(samples.iter().cloned());
+            self.tell(RunEvent::Samples { samples }).await;
+        }
+        self.incidents.extend(report.incidents.iter().cloned());
+        self.blocks.push(report.block);
+    }
+
+    /// The probe's rate so far, for the live page.
+    async fn tell_probe(&mut self, now_ns: i64) {
+        let done = self.probe_done.load(std::sync::atomic::Ordering::Relaxed);
+        let (before_ns, before) = self.probe_before;
+        let seconds = (now_ns - before_ns) as f64 / 1e9;
+        if seconds < 1.0 {
+            return;
+        }
+        self.probe_before = (now_ns, done);
+        if done > before {
+            let value = (done - before) as f64 / seconds;
+            let sample =
+                Sample { at_ns: now_ns, node: GENERATOR.to_owned(), metric: "probe_ops_per_s".to_owned(), value };
+            self.tell(RunEvent::Samples { samples: vec![sample] }).await;
+        }
+    }
+}
+
+/// The next report of the units; never, without any.
+async fn next_report(units: &mut Option<Units>) -> Option<FromUnit> {
+    match units {
+        Some(units) => units.next().await,
+        None => std::future::pending().await,
+    }
+}

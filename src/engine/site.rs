@@ -1,0 +1,77 @@
+//! Where load comes from: local addresses, so that neither a limit per address nor the sampler's own view is in the way.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use crate::{
+    model::{Clock, Inventory, RunId},
+    scenario::Plan,
+    target::TargetSpec,
+    workload::Site,
+};
+
+/// Sessions that one local address can open to one server: the ephemeral ports 32768 to 60999, less a reserve.
+const PORTS_PER_ADDRESS: u64 = 27_000;
+/// Addresses 127.0.1.1 to 127.0.1.250.
+const LOOPBACK_SOURCES: u64 = 250;
+
+/// Sites of the load and of probes, and what a reader should know of them.
+pub(super) struct Sites {
+    pub(super) load: Site,
+    pub(super) probe: Site,
+    pub(super) notes: Vec<String>,
+}
+
+pub(super) fn sites(
+    plan: &Plan,
+    spec: &TargetSpec,
+    inventory: &Inventory,
+    root: &str,
+    clock: Clock,
+    run: RunId,
+) -> Sites {
+    let TargetSpec::Zookeeper(zookeeper) = spec;
+    let top = plan.outline.ladder.iter().copied().max().unwrap_or(0);
+    let sessions = plan.scenario.workload.demand(top).sessions;
+    // 0 is ZooKeeper's word for no limit.
+    let limit = inventory.limit("maxClientCnxns").filter(|limit| *limit > 0);
+    let per_address = limit.map_or(PORTS_PER_ADDRESS, |limit| limit.min(PORTS_PER_ADDRESS));
+    let servers = zookeeper.servers.len().max(1) as u64;
+    let loopback = zookeeper.servers.iter().all(|server| server.ip().is_loopback() && server.is_ipv4());
+    let wanted = sessions.div_ceil(servers).div_ceil(per_address.saturating_sub(per_address / 20).max(1)).max(1);
+    let mut notes = Vec::new();
+    let sources: Vec<IpAddr> = if !zookeeper.source_addresses.is_empty() {
+        zookeeper.source_addresses.clone()
+    } else if loopback {
+        (1..=wanted.min(LOOPBACK_SOURCES))
+            .filter_map(|n| u8::try_from(n).ok())
+            .map(|n| IpAddr::V4(Ipv4Addr::new(127, 0, 1, n)))
+            .collect()
+    } else {
+        Vec::new()
+    };
+    let addresses = sources.len().max(1) as u64;
+    if addresses < wanted {
+        let limit = limit.map_or_else(|| "local ports".to_owned(), |limit| format!("maxClientCnxns = {limit}"));
+        notes.push(format!(
+            "The highest load needs {sessions} sessions, but {addresses} source address(es) and {limit} allow about {}: expect `limit_reached`.",
+            addresses * servers * per_address
+        ));
+    }
+    let load = Site {
+        target: spec.clone(),
+        root: root.to_owned(),
+        clock,
+        unit: 0,
+        seed: seed(run),
+        sources,
+        connections_per_address: limit,
+    };
+    let probe_sources = if loopback { vec![IpAddr::V4(Ipv4Addr::new(127, 0, 3, 1))] } else { Vec::new() };
+    let probe = Site { sources: probe_sources, ..load.clone() };
+    Sites { load, probe, notes }
+}
+
+/// A seed of the run's own, the same when the run is looked at again.
+fn seed(run: RunId) -> u64 {
+    u64::from_str_radix(&run.short(), 16).unwrap_or(0)
+}

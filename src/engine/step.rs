@@ -1,0 +1,411 @@
+//! One trial of one step: put the load in place, settle, measure, gather.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+use super::{
+    Floor,
+    intake::Ended,
+    units::{ToUnit, next_second},
+};
+use crate::{
+    analysis::steady,
+    model::{
+        CountCheck, Health, HistogramRecord, Incident, IncidentKind, Load, OperationStat, Outcome, Phase, RunEvent,
+        Sample, SeriesStat, Trial, clock, metric::GENERATOR,
+    },
+    workload::{ProbeReport, Progress, Window, recorder::Merged},
+};
+
+/// What a trial gave, and how the run goes on.
+pub(super) struct Gathered {
+    pub(super) trial: Trial,
+    pub(super) histograms: Vec<HistogramRecord>,
+    /// The target's readings during the measurement, for rules that look at time.
+    pub(super) samples: Vec<Sample>,
+    /// Not `None`: the run itself has to end.
+    pub(super) ended: Option<Ended>,
+}
+
+/// How long the target is asked for its counts.
+const COUNTS_LIMIT: Duration = Duration::from_secs(30);
+/// Settling at least this long before steadiness is looked for.
+const SETTLE_MIN_NS: i64 = 3_000_000_000;
+
+impl Floor {
+    pub(super) async fn measure(&mut self, load: u64, step: u32, trial: u32) -> Gathered {
+        let clock = self.intake.clock;
+        self.intake.begin();
+        let started_ns = clock.now_ns();
+        let mut made = Trial {
+            arm: 0,
+            step,
+            trial,
+            load,
+            started_ns,
+            measure_from_ns: started_ns,
+            ended_ns: started_ns,
+            fill_s: 0.0,
+            settle_s: 0.0,
+            measure_s: 0.0,
+            operations: Vec::new(),
+            counts: Vec::new(),
+            nodes: BTreeMap::new(),
+            health: Health::default(),
+            incidents: Vec::new(),
+            outcome: Outcome::Undecided,
+            stop_code: None,
+            rules: Vec::new(),
+            remarks: Vec::new(),
+        };
+        let mut probes = ProbeReport::default();
+        let mut ended = self.fill(&mut made).await;
+        if ended == Ended::Reached {
+            ended = self.settle(&mut made).await;
+        }
+        if ended == Ended::Reached {
+            (ended, probes) = self.hold(&mut made).await;
+        }
+        self.phase(Phase::Judging, &made, None).await;
+        let (histograms, samples) = self.gather(&mut made, probes);
+        let ends_run = matches!(ended, Ended::Cancelled | Ended::TimeBudget);
+        Gathered { trial: made, histograms, samples, ended: ends_run.then_some(ended) }
+    }
+
+    pub(super) async fn phase(&self, phase: Phase, trial: &Trial, until_ns: Option<i64>) {
+        let at_ns = self.intake.clock.now_ns();
+        let event = RunEvent::Phase {
+            at_ns,
+            phase,
+            arm: trial.arm,
+            step: trial.step,
+            trial: trial.trial,
+            load: trial.load,
+            until_ns,
+        };
+        self.intake.tell(event).await;
+    }
+
+    /// Puts the load in place. `Reached`: it is.
+    async fn fill(&mut self, trial: &mut Trial) -> Ended {
+        let clock = self.intake.clock;
+        let began_ns = clock.now_ns();
+        let limit_s = self.plan.fill_max_s(self.load, trial.load);
+        let deadline_ns = began_ns + clock::seconds_ns(limit_s);
+        if trial.load != self.load {
+            self.phase(Phase::Filling, trial, Some(deadline_ns)).await;
+        }
+        let axis = self.plan.outline.axis.clone();
+        if let Some(units) = &mut self.intake.units {
+            units.prepare(&Load::population(&axis, trial.load));
+        }
+        self.load = trial.load;
+        let mut told_ns = 0;
+        let ended = loop {
+            let until_ns = deadline_ns.min(clock.now_ns() + 1_000_000_000);
+            let ended = self
+                .intake
+                .until(until_ns, self.managed.as_deref(), |intake| {
+                    let progress = intake.units.as_ref().and_then(super::units::Units::progress);
+                    matches!(progress, Some(Progress::Ready { .. } | Progress::Failed { .. }))
+                })
+                .await;
+            let now_ns = clock.now_ns();
+            let progress = self.intake.units.as_ref().and_then(super::units::Units::progress);
+            let confirmed = confirmed(progress.as_ref());
+            if now_ns - told_ns >= 900_000_000 || ended == Ended::Reached {
+                told_ns = now_ns;
+                self.intake.tell(RunEvent::Progress { at_ns: now_ns, asked: trial.load, confirmed }).await;
+            }
+            match (ended, progress) {
+                (Ended::Reached, Some(Progress::Failed { limit, text, .. })) => {
+                    let kind = if limit { IncidentKind::LimitReached } else { IncidentKind::CannotApply };
+                    self.cannot_apply(trial, kind, confirmed, &text);
+                    break Ended::GaveWay;
+                }
+                (Ended::Deadline, _) if now_ns >= deadline_ns => {
+                    self.cannot_apply(
+                        trial,
+                        IncidentKind::CannotApply,
+                        confirmed,
+                        &format!("the time for it, {limit_s:.0} s, was over"),
+                    );
+                    break Ended::GaveWay;
+                }
+                (Ended::Deadline, _) => {}
+                (Ended::GaveWay, _) => {
+                    self.cannot_apply(trial, IncidentKind::CannotApply, confirmed, "the target gave way");
+                    break Ended::GaveWay;
+                }
+                (ended, _) => break ended,
+            }
+        };
+        trial.fill_s = (clock.now_ns() - began_ns) as f64 / 1e9;
+        ended
+    }
+
+    fn cannot_apply(&mut self, trial: &Trial, kind: IncidentKind, confirmed: u64, why: &str) {
+        let unit = &self.plan.outline.unit;
+        let text = format!("{confirmed} of {} {unit} were in place when it ended: {why}", trial.load);
+        self.intake.incidents.push(Incident {
+            at_ns: self.intake.clock.now_ns(),
+            kind,
+            node: String::new(),
+            text,
+            amount: confirmed as f64,
+        });
+    }
+
+    /// Waits until the target is steady, at most `settle_s`; then compares what it counts with what was asked.
+    async fn settle(&mut self, trial: &mut Trial) -> Ended {
+        let clock = self.intake.clock;
+        let began_ns = clock.now_ns();
+        let deadline_ns = began_ns + clock::seconds_ns(self.plan.scenario.settle_s);
+        self.phase(Phase::Settling, trial, Some(deadline_ns)).await;
+        let ended = self
+            .intake
+            .until(deadline_ns, self.managed.as_deref(), |intake| {
+                intake.clock.now_ns() - began_ns >= SETTLE_MIN_NS && steady::is_steady(&intake.samples, began_ns)
+            })
+            .await;
+        let ended = if ended == Ended::Deadline { Ended::Reached } else { ended };
+        trial.settle_s = (clock.now_ns() - began_ns) as f64 / 1e9;
+        if ended == Ended::Reached {
+            self.count(trial).await;
+        }
+        ended
+    }
+
+    /// What the target counts beyond what it counted when it was empty.
+    async fn count(&mut self, trial: &mut Trial) {
+        let counts = tokio::time::timeout(COUNTS_LIMIT, self.target.counts()).await.unwrap_or_default();
+        if trial.load == 0 {
+            self.empty_counts = counts;
+            return;
+        }
+        for (what, expected, tolerance) in self.plan.scenario.workload.demand(trial.load).counts {
+            let observed = counts.get(what).zip(self.empty_counts.get(what)).map(|(now, before)| {
+                i64::try_from(*now).unwrap_or(i64::MAX) - i64::try_from(*before).unwrap_or(i64::MAX)
+            });
+            trial.counts.push(CountCheck { what: what.to_owned(), expected, observed, tolerance });
+        }
+    }
+
+    /// Holds the load and measures, for `measure_s` from the next whole second.
+    async fn hold(&mut self, trial: &mut Trial) -> (Ended, ProbeReport) {
+        let clock = self.intake.clock;
+        let measure_from_ns = next_second(clock.now_ns());
+        let end_ns = measure_from_ns + clock::seconds_ns(self.plan.scenario.measure_s.ceil());
+        trial.measure_from_ns = measure_from_ns;
+        self.phase(Phase::Measuring, trial, Some(end_ns)).await;
+        if let Some(units) = &self.intake.units {
+            let (step, number) = (trial.step, trial.trial);
+            units.tell(&ToUnit::Hold { step, trial: number, start_ns: clock.now_ns(), measure_from_ns, end_ns });
+        }
+        let window = Window {
+            from_ns: measure_from_ns,
+            until_ns: end_ns,
+            cancelled: Arc::new(AtomicBool::new(false)),
+            done: Arc::clone(&self.intake.probe_done),
+        };
+        let mut tasks = tokio::task::JoinSet::new();
+        for (index, probe) in self.plan.scenario.probes.iter().enumerate() {
+            let (probe, window, mut site) = (Arc::clone(probe), window.clone(), self.probe_site.clone());
+            site.unit = u32::try_from(index).unwrap_or(0);
+            tasks.spawn_blocking(move || probe.run(&site, &window));
+        }
+        // The reports of the last second arrive just after it.
+        let ended = self.intake.until(end_ns + 300_000_000, self.managed.as_deref(), |_| false).await;
+        if ended != Ended::Deadline {
+            window.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+        let mut all = ProbeReport::default();
+        while let Some(report) = tasks.join_next().await {
+            match report {
+                Ok(ProbeReport { operations, histograms, incidents }) => {
+                    all.operations.extend(operations);
+                    all.histograms.extend(histograms);
+                    all.incidents.extend(incidents);
+                }
+                Err(error) => tracing::error!(error = %error, "a probe ended without a report: {error}"),
+            }
+        }
+        let now_ns = clock.now_ns().min(end_ns);
+        trial.measure_s = ((now_ns - measure_from_ns) as f64 / 1e9).max(0.0);
+        (if ended == Ended::Deadline { Ended::Reached } else { ended }, all)
+    }
+
+    /// Puts together what the trial saw.
+    fn gather(&mut self, trial: &mut Trial, probes: ProbeReport) -> (Vec<HistogramRecord>, Vec<Sample>) {
+        self.intake.settle_silences();
+        let measured = trial.measure_s > 0.0;
+        trial.ended_ns = self.intake.clock.now_ns();
+        let from_ns = if measured { trial.measure_from_ns } else { trial.started_ns };
+        let until_ns =
+            if measured { trial.measure_from_ns + clock::seconds_ns(trial.measure_s) } else { trial.ended_ns };
+        let samples: Vec<Sample> =
+            self.intake.samples.iter().filter(|sample| (from_ns..=until_ns).contains(&sample.at_ns)).cloned().collect();
+        trial.nodes = summaries(&samples);
+        // Blocks are cut at whole seconds, a little late at most: one belongs to the second in which it began.
+        let mut merged = Merged::default();
+        let mut whole = Merged::default();
+        let slack_ns = 200_000_000;
+        for block in &self.intake.blocks {
+            whole.add(block);
+            if measured && block.from_ns + slack_ns >= from_ns && block.to_ns <= until_ns + slack_ns {
+                merged.add(block);
+            }
+        }
+        let stream = self.plan.scenario.workload.name();
+        if measured && trial.load > 0 {
+            trial.operations = merged.stats(stream, trial.measure_s);
+        }
+        let mut histograms: Vec<HistogramRecord> = self.records(trial, stream, merged.histograms());
+        trial.operations.extend(probes.operations.iter().cloned());
+        for probe in &self.plan.scenario.probes {
+            let own: Vec<_> = probes
+                .histograms
+                .iter()
+                .filter(|h| probe.operations().contains(&h.operation.as_str()))
+                .cloned()
+                .collect();
+            histograms.extend(self.records(trial, probe.name(), own));
+        }
+        trial.health = self.health(if measured { &merged } else { &whole }, &samples);
+        let mut incidents = std::mem::take(&mut self.intake.incidents);
+        // A probe that got no answer is a stall only where nothing else explains it; a cut run explains it.
+        if !self.intake.is_cancelled() {
+            incidents.extend(probes.incidents);
+        }
+        trial.incidents = fold(incidents);
+        self.remark(trial);
+        (histograms, samples)
+    }
+
+    fn records(
+        &self,
+        trial: &Trial,
+        stream: &str,
+        named: Vec<crate::workload::recorder::NamedHistogram>,
+    ) -> Vec<HistogramRecord> {
+        named
+            .into_iter()
+            .map(|h| HistogramRecord {
+                arm: trial.arm,
+                step: trial.step,
+                trial: trial.trial,
+                unit: 0,
+                node: String::new(),
+                stream: stream.to_owned(),
+                operation: h.operation,
+                outcome: h.outcome,
+                clock: h.clock,
+                count: h.count,
+                v2_deflate: h.v2_deflate,
+            })
+            .collect()
+    }
+
+    fn health(&self, merged: &Merged, samples: &[Sample]) -> Health {
+        let own = |metric: &str| -> Vec<f64> {
+            samples.iter().filter(|s| s.node == GENERATOR && s.metric == metric).map(|s| s.value).collect()
+        };
+        let (open_files, open_files_limit) = crate::sample::generator::open_files();
+        Health {
+            start_lag_p99_us: merged.start_lag_p99_us(),
+            missed: merged.missed,
+            cpu_share: SeriesStat::of(&own("generator_cpu_share")).map_or(0.0, |stat| stat.mean),
+            busiest_thread_share: merged.thread_share,
+            open_files,
+            open_files_limit,
+            clock_jump_ms: (self.intake.clock.wall_offset_ns() - self.wall_offset_ns) as f64 / 1e6,
+        }
+    }
+
+    /// What a reader needs to know beside the figures.
+    fn remark(&self, trial: &mut Trial) {
+        if trial.load == 0 || trial.measure_s <= 0.0 {
+            return;
+        }
+        let quiet: Vec<String> = trial
+            .target_nodes()
+            .filter(|(_, series)| series.get("snapshots").is_some_and(|stat| stat.max - stat.min < 0.5))
+            .map(|(node, _)| node.to_owned())
+            .collect();
+        if !quiet.is_empty() {
+            trial.remarks.push(
+                "no snapshot fell into this measurement: it shows less than one cycle of the target's periodic work"
+                    .to_owned(),
+            );
+        }
+        let short: Vec<&OperationStat> =
+            trial.operations.iter().filter(|stat| !stat.probe && stat.asked.is_some()).collect();
+        let asked: u64 = short.iter().filter_map(|stat| stat.asked).sum();
+        let done: u64 = short.iter().map(|stat| stat.done).sum();
+        if asked > 0 && (done as f64) < 0.9 * asked as f64 {
+            trial.remarks.push(format!(
+                "the load's own traffic fell short: {done} of {asked} operations that were due ended well"
+            ));
+        }
+    }
+}
+
+fn confirmed(progress: Option<&Progress>) -> u64 {
+    match progress {
+        Some(Progress::Moving { confirmed } | Progress::Ready { confirmed } | Progress::Failed { confirmed, .. }) => {
+            *confirmed
+        }
+        None => 0,
+    }
+}
+
+/// node -> metric -> summary.
+fn summaries(samples: &[Sample]) -> BTreeMap<String, BTreeMap<String, SeriesStat>> {
+    let mut values: BTreeMap<&str, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
+    for sample in samples {
+        values.entry(&sample.node).or_default().entry(&sample.metric).or_default().push(sample.value);
+    }
+    values
+        .into_iter()
+        .map(|(node, metrics)| {
+            let stats =
+                metrics.into_iter().filter_map(|(metric, v)| Some((metric.to_owned(), SeriesStat::of(&v)?))).collect();
+            (node.to_owned(), stats)
+        })
+        .collect()
+}
+
+/// Adds up what units told second by second: forty closed connections are one incident.
+fn fold(incidents: Vec<Incident>) -> Vec<Incident> {
+    let mut folded: Vec<Incident> = Vec::new();
+    for incident in incidents {
+        let counted = match incident.kind {
+            IncidentKind::ConnectionClosed => {
+                Some("connections of the load were closed by the target and attached again")
+            }
+            IncidentKind::SessionExpired => {
+                Some("sessions of the load expired: their ephemeral znodes and watches are gone")
+            }
+            IncidentKind::Stall
+            | IncidentKind::Paused
+            | IncidentKind::Died
+            | IncidentKind::Restarted
+            | IncidentKind::Election
+            | IncidentKind::NotServing
+            | IncidentKind::CannotApply
+            | IncidentKind::LimitReached => None,
+        };
+        let same = folded.iter_mut().find(|old| old.kind == incident.kind && old.node == incident.node);
+        match (counted, same) {
+            (Some(words), Some(old)) => {
+                old.amount += incident.amount;
+                old.text = format!("{:.0} {words}", old.amount);
+            }
+            _ => folded.push(incident),
+        }
+    }
+    folded
+}

@@ -1,0 +1,284 @@
+//! Which settings a recipe may have, and who may change them: checks and changes of a [`Recipe`], without I/O.
+//! `zoo.cfg` and the command line are written from what passes here, so nothing may pass that could smuggle in a line.
+
+use std::{collections::BTreeMap, ops::RangeInclusive};
+
+use super::{LaunchError, Recipe};
+
+/// Heaps that make sense, in MiB: below, no server starts; above, pointers are not compressed long since.
+pub const HEAP_MIB: RangeInclusive<u32> = 16..=65_536;
+
+/// Launchers there are, as (kind of target, launcher).
+pub const LAUNCHERS: &[(&str, &str)] = &[("zookeeper", "local")];
+
+/// Keys of `zoo.cfg` that the launcher sets itself: where data lie, where the server listens, who its peers are.
+const OWNED_KEYS: &[&str] = &[
+    "dataDir",
+    "dataLogDir",
+    "clientPortAddress",
+    "secureClientPort",
+    "secureClientPortAddress",
+    "admin.serverPort",
+    "admin.serverAddress",
+    "admin.commandURL",
+    "dynamicConfigFile",
+];
+/// As [`OWNED_KEYS`], with a number or a name behind the point.
+const OWNED_PREFIXES: &[&str] = &["server.", "group.", "weight."];
+
+/// JVM arguments that say again what `heap_mib` says.
+const HEAP_ARGS: &[&str] = &["-Xmx", "-Xms", "-XX:MaxHeapSize", "-XX:InitialHeapSize", "-XX:MaxRAMPercentage"];
+
+impl Recipe {
+    /// Checks everything that can be checked without looking at the machine.
+    ///
+    /// # Errors
+    /// [`LaunchError::Setting`] with the first field that is not allowed, its value and what is.
+    pub fn check(&self) -> Result<(), LaunchError> {
+        if !LAUNCHERS.contains(&(self.kind.as_str(), self.launcher.as_str())) {
+            let known = LAUNCHERS.iter().map(|(kind, launcher)| format!("{launcher} for {kind}"));
+            let value = format!("{} for {}", self.launcher, self.kind);
+            return Err(refused("launcher", &value, known.collect::<Vec<_>>().join(", ")));
+        }
+        if !HEAP_MIB.contains(&self.heap_mib) {
+            return Err(refused("heap_mib", &self.heap_mib.to_string(), heap_range()));
+        }
+        for argument in &self.jvm_args {
+            check_jvm_arg(argument)?;
+        }
+        for (key, value) in &self.zoo_cfg {
+            check_zoo_cfg(key, value)?;
+        }
+        for (key, value) in &self.system_properties {
+            let field = format!("system_properties.{key}");
+            check_plain(&field, key, value)?;
+        }
+        Ok(())
+    }
+
+    /// The recipe with settings of a scenario over its own: `heap_mib`, `jvm_args` (an array, or words divided by
+    /// spaces), `java`, `zoo_cfg.KEY`, `system_properties.KEY`; the last two may also be tables. Unless
+    /// `allow_everything` (the local user), only names that [`Recipe::allow`] lists.
+    ///
+    /// # Errors
+    /// [`LaunchError::Setting`] with the field, its value and what is allowed.
+    pub fn with_settings(
+        &self,
+        settings: &BTreeMap<String, toml::Value>,
+        allow_everything: bool,
+    ) -> Result<Self, LaunchError> {
+        let mut recipe = self.clone();
+        let mut flat = BTreeMap::new();
+        for (name, value) in settings {
+            flatten(name, value, &mut flat);
+        }
+        for (name, value) in flat {
+            if !allow_everything && !self.allows(&name) {
+                let allowed = match self.allow.as_slice() {
+                    [] => "nothing: the recipe has no `allow`".to_owned(),
+                    names => names.join(", "),
+                };
+                return Err(refused(&name, &plain(&value), allowed));
+            }
+            recipe.set(&name, &value)?;
+        }
+        recipe.check()?;
+        Ok(recipe)
+    }
+
+    /// Whether [`Recipe::allow`] lists the name, itself or by `zoo_cfg.*` or `system_properties.*`.
+    #[must_use]
+    pub fn allows(&self, name: &str) -> bool {
+        self.allow.iter().any(|allowed| match allowed.strip_suffix(".*") {
+            Some(table) => name.strip_prefix(table).is_some_and(|key| key.len() > 1 && key.starts_with('.')),
+            None => allowed == name,
+        })
+    }
+
+    fn set(&mut self, name: &str, value: &toml::Value) -> Result<(), LaunchError> {
+        match name.split_once('.') {
+            None if name == "heap_mib" => {
+                let mib = plain(value).parse().ok().filter(|mib| HEAP_MIB.contains(mib));
+                self.heap_mib = mib.ok_or_else(|| refused(name, &plain(value), heap_range()))?;
+            }
+            None if name == "java" => self.java = Some(plain(value)),
+            None if name == "jvm_args" => {
+                self.jvm_args = match value.as_array() {
+                    Some(words) => words.iter().map(plain).collect(),
+                    None => plain(value).split_whitespace().map(str::to_owned).collect(),
+                };
+            }
+            Some(("zoo_cfg", key)) => {
+                self.zoo_cfg.insert(key.to_owned(), plain(value));
+            }
+            Some(("system_properties", key)) => {
+                self.system_properties.insert(key.to_owned(), plain(value));
+            }
+            None | Some(_) => {
+                let allowed = "heap_mib, jvm_args, java, zoo_cfg.KEY, system_properties.KEY";
+                return Err(refused(name, &plain(value), allowed.to_owned()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `a = { b = { c = 1 } }` is the setting `a.b.c`, as TOML itself reads `a.b.c = 1`.
+fn flatten(name: &str, value: &toml::Value, into: &mut BTreeMap<String, toml::Value>) {
+    match value.as_table() {
+        Some(table) => {
+            for (key, inner) in table {
+                flatten(&format!("{name}.{key}"), inner, into);
+            }
+        }
+        None => {
+            into.insert(name.to_owned(), value.clone());
+        }
+    }
+}
+
+fn plain(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn heap_range() -> String {
+    format!("{} to {} MiB", HEAP_MIB.start(), HEAP_MIB.end())
+}
+
+fn refused(field: &str, value: &str, allowed: String) -> LaunchError {
+    LaunchError::Setting { field: field.to_owned(), value: value.to_owned(), allowed }
+}
+
+fn check_jvm_arg(argument: &str) -> Result<(), LaunchError> {
+    if HEAP_ARGS.iter().any(|owned| argument.starts_with(owned)) {
+        return Err(refused("jvm_args", argument, "arguments other than the heap's size; use heap_mib".to_owned()));
+    }
+    // Anything else would be the main class, or an argument of the server.
+    if !argument.starts_with('-') || argument.chars().any(char::is_control) {
+        return Err(refused("jvm_args", argument, "arguments that begin with -".to_owned()));
+    }
+    if matches!(argument, "-cp" | "-classpath" | "--class-path" | "-jar") {
+        return Err(refused(
+            "jvm_args",
+            argument,
+            "arguments other than the class path; set ZOOKEEPER_HOME".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+fn check_zoo_cfg(key: &str, value: &str) -> Result<(), LaunchError> {
+    let field = format!("zoo_cfg.{key}");
+    if OWNED_KEYS.contains(&key) || OWNED_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) {
+        return Err(refused(&field, value, format!("keys other than {key}, which the launcher sets itself")));
+    }
+    check_plain(&field, key, value)?;
+    if key == "clientPort" && value.parse::<u16>().ok().is_none_or(|port| port == 0) {
+        return Err(refused(&field, value, "1 to 65535".to_owned()));
+    }
+    Ok(())
+}
+
+/// Keys of letters, digits and `.-_`, values without control characters: anything else could end a line or an argument
+/// and begin another.
+fn check_plain(field: &str, key: &str, value: &str) -> Result<(), LaunchError> {
+    if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')) {
+        return Err(refused(field, value, "keys of letters, digits, '.', '-' and '_'".to_owned()));
+    }
+    if value.chars().any(char::is_control) {
+        return Err(refused(field, &value.escape_debug().to_string(), "values of one line".to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipe() -> Recipe {
+        Recipe::new("zookeeper")
+    }
+
+    fn settings(text: &str) -> BTreeMap<String, toml::Value> {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn the_local_user_may_set_everything() {
+        let text = "heap_mib = 256\njvm_args = ['-XX:+UseSerialGC']\njava = '/opt/java'\n\
+                    zoo_cfg.snapCount = 1000\n'zoo_cfg.tickTime' = '500'\n\
+                    system_properties.zookeeper.forceSync = 'no'";
+        let changed = recipe().with_settings(&settings(text), true).unwrap();
+        assert_eq!(changed.heap_mib, 256);
+        assert_eq!(changed.jvm_args, ["-XX:+UseSerialGC"]);
+        assert_eq!(changed.java.as_deref(), Some("/opt/java"));
+        assert_eq!(changed.zoo_cfg["snapCount"], "1000");
+        assert_eq!(changed.zoo_cfg["tickTime"], "500");
+        assert_eq!(changed.system_properties["zookeeper.forceSync"], "no");
+    }
+
+    #[test]
+    fn over_the_network_only_what_the_recipe_allows() {
+        let mut recipe = recipe();
+        recipe.allow = vec!["heap_mib".to_owned(), "zoo_cfg.*".to_owned()];
+        assert!(recipe.with_settings(&settings("heap_mib = 128\nzoo_cfg.snapCount = 5"), false).is_ok());
+        for refused in ["jvm_args = '-XX:OnOutOfMemoryError=sh'", "java = '/tmp/x'", "system_properties.a = 'b'"] {
+            let error = recipe.with_settings(&settings(refused), false).unwrap_err().to_string();
+            assert!(error.contains("allowed: heap_mib, zoo_cfg.*"), "{error}");
+        }
+        recipe.allow.clear();
+        let error = recipe.with_settings(&settings("heap_mib = 128"), false).unwrap_err().to_string();
+        assert_eq!(error, "the recipe says heap_mib = 128; allowed: nothing: the recipe has no `allow`");
+    }
+
+    #[test]
+    fn a_wildcard_allows_keys_of_its_table_only() {
+        let mut recipe = recipe();
+        recipe.allow = vec!["zoo_cfg.*".to_owned()];
+        assert!(recipe.allows("zoo_cfg.snapCount"));
+        assert!(!recipe.allows("zoo_cfg"));
+        assert!(!recipe.allows("zoo_cfg."));
+        assert!(!recipe.allows("zoo_cfgx.snapCount"));
+    }
+
+    #[test]
+    fn the_launcher_keeps_its_own_keys() {
+        for key in ["dataDir", "dataLogDir", "clientPortAddress", "server.1", "admin.serverAddress"] {
+            let mut recipe = recipe();
+            recipe.zoo_cfg.insert(key.to_owned(), "x".to_owned());
+            let error = recipe.check().unwrap_err().to_string();
+            assert!(error.contains(&format!("zoo_cfg.{key} = x")) && error.contains("sets itself"), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_value_smuggles_in_a_line() {
+        for (key, value) in [("tickTime", "1\ndataDir=/"), ("a\nb", "1"), ("a=b", "1"), ("", "1"), ("#a", "1")] {
+            let mut recipe = recipe();
+            recipe.zoo_cfg.insert(key.to_owned(), value.to_owned());
+            assert!(recipe.check().is_err(), "{key:?} = {value:?}");
+        }
+    }
+
+    #[test]
+    fn the_heap_has_bounds_and_one_place() {
+        for mib in [0, 15, 65_537] {
+            let error = Recipe { heap_mib: mib, ..recipe() }.check().unwrap_err().to_string();
+            assert_eq!(error, format!("the recipe says heap_mib = {mib}; allowed: 16 to 65536 MiB"));
+        }
+        for mib in ["-1", "1e9", "'lots'", "4294967297"] {
+            let error = recipe().with_settings(&settings(&format!("heap_mib = {mib}")), true).unwrap_err();
+            assert!(error.to_string().contains("allowed: 16 to 65536 MiB"), "{error}");
+        }
+        let twice = Recipe { jvm_args: vec!["-Xmx1g".to_owned()], ..recipe() };
+        assert!(twice.check().unwrap_err().to_string().contains("use heap_mib"));
+    }
+
+    #[test]
+    fn unknown_names_say_what_there_is() {
+        let error = recipe().with_settings(&settings("heap = 1"), true).unwrap_err().to_string();
+        assert!(error.ends_with("allowed: heap_mib, jvm_args, java, zoo_cfg.KEY, system_properties.KEY"), "{error}");
+        let error = Recipe { launcher: "ssh".to_owned(), ..recipe() }.check().unwrap_err().to_string();
+        assert_eq!(error, "the recipe says launcher = ssh for zookeeper; allowed: local for zookeeper");
+    }
+}

@@ -1,0 +1,400 @@
+//! Puts domains in place: what a session still has to make or to watch, and how that is sent.
+
+use std::time::Duration;
+
+use zk_wire::{ConnectError, ConnectOptions, CreateMode, Hub, Request, SessionKey, SubmitError};
+
+use super::{
+    Fill,
+    members::{self, Domain, Stage},
+    shape::{Owner, WatchKind},
+    unit::{Core, Tag},
+};
+
+/// Requests under way a session, of single operations and of batches.
+const WINDOW_SINGLE: usize = 32;
+const WINDOW_BATCH: usize = 2;
+/// Parts of one batch; both stay far below a jute.maxbuffer of 1 MB.
+const BATCH_CREATES: usize = 500;
+const BATCH_WATCHES: u64 = 4_000;
+const BATCH_BYTES: usize = 400_000;
+/// Connections being opened at once: the server's default backlog is 50.
+const CONNECTING_MAX: u32 = 30;
+/// Requests of the fill that a session may have beside its traffic.
+const IN_FLIGHT_MAX: u32 = 256;
+
+/// Content of znodes; the longest one made is 1 MB.
+pub(super) static FILLER: [u8; 1_000_000] = [b'x'; 1_000_000];
+
+pub(super) fn filler(bytes: u64) -> &'static [u8] {
+    &FILLER[..usize::try_from(bytes).unwrap_or(0).min(FILLER.len())]
+}
+
+impl Core {
+    /// Opens the session of a member, or notes why it cannot be opened.
+    pub(super) fn connect_member(&mut self, hub: &mut Hub<Tag>, domain: u32, index: usize) {
+        let now_ns = self.now_ns();
+        let options = self.connect_options(domain, index);
+        let result = hub.connect(&options);
+        let Some(member) = self.member_mut(domain, index) else { return };
+        match result {
+            Ok(session) => {
+                member.session = Some(session);
+                member.connected = false;
+                self.sessions.insert(session, (domain, index));
+                self.connecting += 1;
+            }
+            Err(error) => {
+                member.retry_at_ns = now_ns + 500_000_000;
+                let (limit, text) = match &error {
+                    ConnectError::NoFiles(_) => {
+                        (true, "this process has no open files left for further sessions".to_owned())
+                    }
+                    ConnectError::NoPorts(_) => (
+                        true,
+                        "this machine has no local port left for further sessions; name more `source_addresses`"
+                            .to_owned(),
+                    ),
+                    ConnectError::NoSuchSource { .. } | ConnectError::Io(_) => {
+                        (false, format!("a session could not be opened: {error}"))
+                    }
+                };
+                self.fail(limit, text);
+            }
+        }
+    }
+
+    fn connect_options(&self, domain: u32, index: usize) -> ConnectOptions {
+        let number = domain as usize * self.shape.sessions() as usize + index;
+        let member = self.member(domain, index);
+        let servers = &self.spec.servers;
+        // Neighbours go to different servers; those of one server take turns on the source addresses.
+        let source = match self.site.sources.len() {
+            0 => None,
+            sources => Some(self.site.sources[(number / servers.len()) % sources]),
+        };
+        ConnectOptions {
+            server: servers[number % servers.len()],
+            source,
+            session_timeout_ms: self.options.session_timeout_ms,
+            connect_timeout: Duration::from_secs(10),
+            max_in_flight: IN_FLIGHT_MAX,
+            reattach: member.and_then(|member| member.id),
+            last_zxid_seen: member.map_or(0, |member| member.last_zxid),
+            auth: self.spec.digest.as_ref().map(|digest| zk_wire::Auth::digest(digest)),
+        }
+    }
+
+    /// Opens what should be open: members of domains on their way in, and lost ones whose time has come.
+    pub(super) fn open_sessions(&mut self, hub: &mut Hub<Tag>) {
+        let now_ns = self.now_ns();
+        let mut wanted = std::mem::take(&mut self.to_connect);
+        wanted.retain(|&(domain, index)| {
+            if self.connecting >= CONNECTING_MAX || self.failure.is_some() {
+                return true;
+            }
+            let Some(member) = self.member(domain, index) else { return false };
+            if member.session.is_some() || member.expired {
+                return false;
+            }
+            if member.retry_at_ns > now_ns {
+                return true;
+            }
+            self.connect_member(hub, domain, index);
+            self.member(domain, index).is_some_and(|member| member.session.is_none())
+        });
+        wanted.append(&mut self.to_connect);
+        self.to_connect = wanted;
+    }
+
+    /// Sends what the stage of a domain still needs, and moves it on when nothing is left.
+    pub(super) fn pump(&mut self, hub: &mut Hub<Tag>, id: u32) {
+        loop {
+            let Some(stage) = self.domain(id).map(|domain| domain.stage) else { return };
+            let done = match stage {
+                Stage::Connecting => self.domain(id).is_some_and(|d| d.members.iter().all(|m| m.connected)),
+                Stage::Structure => self.pump_members(hub, id, |owner| owner == Owner::Console(0)),
+                Stage::Registering => self.pump_members(hub, id, |owner| matches!(owner, Owner::Executor(_))),
+                Stage::Watching => self.pump_watches(hub, id),
+                Stage::Removing => {
+                    self.pump_removal(hub, id);
+                    return;
+                }
+                Stage::Resident | Stage::Leaving => return,
+            };
+            if !done || !self.advance(id) {
+                return;
+            }
+        }
+    }
+
+    /// The next stage; false when the domain is resident and needs nothing more.
+    fn advance(&mut self, id: u32) -> bool {
+        let now_ns = self.now_ns();
+        let Some(domain) = self.domain_mut(id) else { return false };
+        domain.stage = match domain.stage {
+            Stage::Connecting => Stage::Structure,
+            Stage::Structure => Stage::Registering,
+            Stage::Registering => Stage::Watching,
+            other => {
+                let life = domain.life;
+                domain.stage = if other == Stage::Watching { Stage::Resident } else { other };
+                let options = self.options.clone();
+                self.schedule.enter(&options, id, life, now_ns);
+                self.filling -= 1;
+                self.resident += 1;
+                return false;
+            }
+        };
+        domain.members.iter_mut().for_each(|member| member.cursor = 0);
+        true
+    }
+
+    /// Lets every owner of the stage make what is its own. True when all of it is there.
+    fn pump_members(&mut self, hub: &mut Hub<Tag>, id: u32, takes_part: impl Fn(Owner) -> bool) -> bool {
+        let mut complete = true;
+        for index in 0..self.shape.sessions() as usize {
+            let owner = members::owner(&self.shape, index);
+            if takes_part(owner) {
+                complete &= self.pump_znodes(hub, id, index, owner);
+            }
+        }
+        complete && self.domain(id).is_some_and(|domain| domain.in_flight == 0)
+    }
+
+    /// Sends creates of one member until its window is full; true when all were sent.
+    fn pump_znodes(&mut self, hub: &mut Hub<Tag>, id: u32, index: usize, owner: Owner) -> bool {
+        let Some(domain) = self.domain(id) else { return true };
+        let member = &domain.members[index];
+        let (Some(session), true) = (member.session, member.connected) else { return false };
+        let (mut cursor, end) = (member.cursor, self.shape.znodes_with(domain.dead));
+        let window = if self.options.fill == Fill::Fast { WINDOW_BATCH } else { WINDOW_SINGLE };
+        let tag = Tag::Fill { domain: id };
+        let mut sent = 0;
+        while cursor < end && hub.in_flight(session) < window {
+            let result = match self.options.fill {
+                Fill::Fast => self.send_creates(hub, session, tag, id, owner, &mut cursor, end),
+                Fill::Faithful => self.send_create(hub, session, tag, id, owner, &mut cursor, end),
+            };
+            match result {
+                Ok(true) => sent += 1,
+                Ok(false) => {}
+                Err(error) => {
+                    self.submit_failed(&error);
+                    break;
+                }
+            }
+        }
+        if let Some(domain) = self.domain_mut(id) {
+            domain.members[index].cursor = cursor;
+            domain.in_flight += sent;
+        }
+        cursor >= end
+    }
+
+    /// Sends the next create of `owner` from `cursor` on. False: nothing of its own was left.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one position in one domain")]
+    fn send_create(
+        &mut self,
+        hub: &mut Hub<Tag>,
+        session: SessionKey,
+        tag: Tag,
+        id: u32,
+        owner: Owner,
+        cursor: &mut u64,
+        end: u64,
+    ) -> Result<bool, SubmitError> {
+        while *cursor < end {
+            let znode = self.shape.znode(*cursor, &mut self.tail);
+            if znode.owner == owner {
+                Domain::path(&self.site.root, id, &mut self.path);
+                self.path.push_str(&self.tail);
+                let request =
+                    Request::Create { path: &self.path, data: filler(znode.data_bytes), mode: mode(znode.ephemeral) };
+                hub.submit(session, tag, &request)?;
+                *cursor += 1;
+                return Ok(true);
+            }
+            *cursor += 1;
+        }
+        Ok(false)
+    }
+
+    /// Sends one multi of the next creates of `owner`.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one position in one domain")]
+    fn send_creates(
+        &mut self,
+        hub: &mut Hub<Tag>,
+        session: SessionKey,
+        tag: Tag,
+        id: u32,
+        owner: Owner,
+        cursor: &mut u64,
+        end: u64,
+    ) -> Result<bool, SubmitError> {
+        // A multi must not be empty: look for the first znode of this owner before one is begun.
+        while *cursor < end && self.shape.znode(*cursor, &mut self.tail).owner != owner {
+            *cursor += 1;
+        }
+        if *cursor >= end {
+            return Ok(false);
+        }
+        let mut next = *cursor;
+        let (shape, tail, path, root) = (self.shape, &mut self.tail, &mut self.path, &self.site.root);
+        hub.submit_multi(session, tag, |multi| {
+            Domain::path(root, id, path);
+            let base = path.len();
+            while next < end && multi.ops() < BATCH_CREATES && multi.bytes() < BATCH_BYTES {
+                let znode = shape.znode(next, tail);
+                next += 1;
+                if znode.owner == owner {
+                    path.truncate(base);
+                    path.push_str(tail);
+                    multi.create(path, filler(znode.data_bytes), mode(znode.ephemeral));
+                }
+            }
+        })?;
+        *cursor = next;
+        Ok(true)
+    }
+
+    /// Lets every watching member set its watches. True when all are set.
+    fn pump_watches(&mut self, hub: &mut Hub<Tag>, id: u32) -> bool {
+        let mut complete = true;
+        for index in 0..self.shape.sessions() as usize {
+            if members::watches(&self.shape, index) {
+                complete &= self.pump_member_watches(hub, id, index, Tag::Fill { domain: id }, i64::MAX);
+            }
+        }
+        complete && self.domain(id).is_some_and(|domain| domain.in_flight == 0)
+    }
+
+    /// Sets watches of one member until its window is full; true when all were sent. After a new connection
+    /// (`relative_zxid` below `i64::MAX`) batches are used, so that what changed meanwhile fires.
+    pub(super) fn pump_member_watches(
+        &mut self,
+        hub: &mut Hub<Tag>,
+        id: u32,
+        index: usize,
+        tag: Tag,
+        relative_zxid: i64,
+    ) -> bool {
+        let Some(domain) = self.domain(id) else { return true };
+        let (dead, member) = (domain.dead, &domain.members[index]);
+        let (Some(session), true) = (member.session, member.connected) else { return false };
+        let owner = members::owner(&self.shape, index);
+        let (mut cursor, end) = (member.cursor, self.shape.watches_of(owner, dead));
+        let batches = self.options.fill == Fill::Fast || relative_zxid != i64::MAX;
+        let window = if batches { WINDOW_BATCH } else { WINDOW_SINGLE };
+        let mut sent = 0;
+        while cursor < end && (hub.in_flight(session) < window || relative_zxid != i64::MAX) {
+            let result = if batches {
+                let until = end.min(cursor + BATCH_WATCHES);
+                self.send_watches(hub, session, tag, (id, owner, dead), cursor..until, relative_zxid).map(|()| until)
+            } else {
+                let kind = self.shape.watch(owner, dead, cursor, &mut self.tail);
+                Domain::path(&self.site.root, id, &mut self.path);
+                self.path.push_str(&self.tail);
+                let path = self.path.as_str();
+                let request = match kind {
+                    WatchKind::Data => Request::GetData { path, watch: true },
+                    WatchKind::Exist => Request::Exists { path, watch: true },
+                    WatchKind::Child => Request::GetChildren2 { path, watch: true },
+                };
+                hub.submit(session, tag, &request).map(|()| cursor + 1)
+            };
+            match result {
+                Ok(next) => {
+                    cursor = next;
+                    sent += 1;
+                }
+                Err(error) => {
+                    self.submit_failed(&error);
+                    break;
+                }
+            }
+        }
+        if let Some(domain) = self.domain_mut(id) {
+            domain.members[index].cursor = cursor;
+            if matches!(tag, Tag::Fill { .. }) {
+                domain.in_flight += sent;
+            }
+        }
+        cursor >= end
+    }
+
+    fn send_watches(
+        &mut self,
+        hub: &mut Hub<Tag>,
+        session: SessionKey,
+        tag: Tag,
+        (id, owner, dead): (u32, Owner, u32),
+        range: std::ops::Range<u64>,
+        relative_zxid: i64,
+    ) -> Result<(), SubmitError> {
+        let (shape, tail, path, root) = (self.shape, &mut self.tail, &mut self.path, &self.site.root);
+        hub.submit_set_watches(session, tag, relative_zxid, |watches| {
+            Domain::path(root, id, path);
+            let base = path.len();
+            // The wire has three lists one after another.
+            for list in [WatchKind::Data, WatchKind::Exist, WatchKind::Child] {
+                for index in range.clone() {
+                    if shape.watch(owner, dead, index, tail) == list {
+                        path.truncate(base);
+                        path.push_str(tail);
+                        match list {
+                            WatchKind::Data => watches.data(path),
+                            WatchKind::Exist => watches.exist(path),
+                            WatchKind::Child => watches.child(path),
+                        }
+                    }
+                }
+            }
+        })
+    }
+
+    /// Deletes what a domain left behind, children first.
+    fn pump_removal(&mut self, hub: &mut Hub<Tag>, id: u32) {
+        let Some(session) = self.janitor_session(hub) else { return };
+        let Some(domain) = self.domain(id) else { return };
+        let (mut cursor, end) = (domain.cursor, self.shape.znodes_with(domain.dead));
+        let mut sent = 0;
+        while cursor < end && hub.in_flight(session) < IN_FLIGHT_MAX as usize && self.delete_budget >= 1.0 {
+            let znode = self.shape.znode(end - 1 - cursor, &mut self.tail);
+            if !znode.ephemeral {
+                Domain::path(&self.site.root, id, &mut self.path);
+                self.path.push_str(&self.tail);
+                let request = Request::Delete { path: &self.path, version: -1 };
+                if let Err(error) = hub.submit(session, Tag::Remove { domain: id }, &request) {
+                    self.submit_failed(&error);
+                    break;
+                }
+                self.delete_budget -= 1.0;
+                sent += 1;
+            }
+            cursor += 1;
+        }
+        if let Some(domain) = self.domain_mut(id) {
+            domain.cursor = cursor;
+            domain.in_flight += sent;
+            if cursor >= end && domain.in_flight == 0 {
+                self.domains[id as usize] = None;
+                self.removing -= 1;
+            }
+        }
+    }
+
+    fn submit_failed(&mut self, error: &SubmitError) {
+        match error {
+            // The window or the connection: what is under way brings us back here.
+            SubmitError::Full | SubmitError::NotConnected => {}
+            SubmitError::TooLarge | SubmitError::OutOfOrder => {
+                self.fail(false, format!("a request could not be sent: {error}"))
+            }
+        }
+    }
+}
+
+const fn mode(ephemeral: bool) -> CreateMode {
+    if ephemeral { CreateMode::Ephemeral } else { CreateMode::Persistent }
+}
