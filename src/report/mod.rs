@@ -52,7 +52,9 @@ pub fn lead_node(detail: &RunDetail) -> Option<String> {
         let role = |word: &str| inventory.nodes.iter().find(|node| node.role == word);
         role("leader").or_else(|| role("standalone")).or_else(|| inventory.nodes.first()).map(|node| node.name.clone())
     };
-    detail.inventory.as_ref().and_then(by_role).or_else(|| {
-        detail.trials.iter().find_map(|trial| trial.target_nodes().next().map(|(node, _)| node.to_owned()))
-    })
+    detail
+        .inventory
+        .as_ref()
+        .and_then(by_role)
+        .or_else(|| detail.trials.iter().find_map(|trial| trial.target_nodes().next().map(|(node, _)| node.to_owned())))
 }

@@ -44,9 +44,11 @@ pub fn by_step(detail: &RunDetail) -> Table {
         if ends.is_some() {
             let first = stats.first().copied().flatten().map(|stat| stat.ops_per_s).filter(|rate| *rate > 0.0);
             let last = stats.last().copied().flatten().map(|stat| stat.ops_per_s);
-            row.push(first.zip(last).map_or_else(|| Cell::missing("no share"), |(first, last)| {
-                Cell::number(last / first * 100.0)
-            }));
+            row.push(
+                first
+                    .zip(last)
+                    .map_or_else(|| Cell::missing("no share"), |(first, last)| Cell::number(last / first * 100.0)),
+            );
         }
         if let Some(stat) = tail.map(|trial| key.find(trial)) {
             row.push(stat.map_or_else(|| Cell::missing("not run"), |stat| Cell::percentile(stat.latency.p99_us)));
@@ -57,7 +59,9 @@ pub fn by_step(detail: &RunDetail) -> Table {
     }
     table.notes.push(format!("Columns are steps, in {unit}. One client with one call in flight asks each operation."));
     if cut {
-        table.notes.push("cut: the limit of time came before all calls were done; the rate is done / elapsed.".to_owned());
+        table
+            .notes
+            .push("cut: the limit of time came before all calls were done; the rate is done / elapsed.".to_owned());
     }
     table.notes.extend(steps::repeats_note(detail));
     table

@@ -13,7 +13,8 @@ pub fn render(table: &Table, width: Option<u16>) -> String {
         text.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
     text.set_header(table.columns.iter().map(|column| {
-        let head = if column.unit.is_empty() { column.label.clone() } else { format!("{}\n{}", column.label, column.unit) };
+        let head =
+            if column.unit.is_empty() { column.label.clone() } else { format!("{}\n{}", column.label, column.unit) };
         TextCell::new(head).set_alignment(side(column.words))
     }));
     for row in &table.rows {

@@ -55,7 +55,9 @@ fn why(trial: &Trial) -> String {
     let broken = trial.rules.iter().filter(|rule| rule.broke == Some(true)).map(|rule| rule.text.clone());
     let undecided = trial.rules.iter().filter(|rule| rule.broke.is_none()).map(|rule| rule.text.clone());
     let incidents = trial.incidents.iter().map(|incident| incident.text.clone());
-    let sentences: Vec<String> = broken.chain(undecided).chain(incidents).chain(trial.remarks.iter().cloned()).collect();
+    let remarks = trial.remarks.iter().cloned();
+    let sentences: Vec<String> =
+        broken.chain(undecided).chain(incidents).chain(remarks).map(|text| words::ended(&text)).collect();
     sentences.join(" ")
 }
 

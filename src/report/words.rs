@@ -99,7 +99,9 @@ fn without_verdict(detail: &RunDetail) -> Headline {
     Headline { before: "", big: big.to_owned(), after: String::new(), below, mark: Mark::Void }
 }
 
-fn ended(sentence: &str) -> String {
+/// A sentence with its full stop.
+#[must_use]
+pub fn ended(sentence: &str) -> String {
     if sentence.ends_with('.') { sentence.to_owned() } else { format!("{sentence}.") }
 }
 

@@ -4,7 +4,7 @@
 use std::{process::Stdio, time::Duration};
 
 use fantoccini::{Client, ClientBuilder, Locator, key::Key};
-use rampart::model::{Outcome, RunEvent, RunState, Sample};
+use rampart::model::{Outcome, RunEvent, Sample};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
@@ -14,7 +14,7 @@ use tokio::{
 
 use crate::{
     fixture::{self, Made},
-    fixture_server::{Server, serve},
+    fixture_server, stored,
 };
 
 /// Two cores: one browser at a time.
@@ -24,7 +24,7 @@ struct Browser {
     client: Client,
     driver: String,
     http: reqwest::Client,
-    server: Server,
+    base: String,
     _driver: Child,
     _profile: tempfile::TempDir,
     _one: MutexGuard<'static, ()>,
@@ -34,9 +34,8 @@ fn left_out() -> bool {
     std::env::var_os("RAMPART_NO_BROWSER").is_some()
 }
 
-async fn open(runs: Vec<Made>) -> Browser {
+async fn open(base: &str) -> Browser {
     let one = ONE.lock().await;
-    let server = serve(runs).await;
     let mut child = Command::new("chromedriver")
         .arg("--port=0")
         .stdout(Stdio::piped())
@@ -78,7 +77,7 @@ async fn open(runs: Vec<Made>) -> Browser {
         .await
         .unwrap();
     let http = reqwest::Client::new();
-    Browser { client, driver, http, server, _driver: child, _profile: profile, _one: one }
+    Browser { client, driver, http, base: base.to_owned(), _driver: child, _profile: profile, _one: one }
 }
 
 impl Browser {
@@ -106,7 +105,7 @@ impl Browser {
     }
 
     async fn goto(&self, path: &str) {
-        self.client.goto(&format!("{}{path}", self.server.base)).await.unwrap();
+        self.client.goto(&format!("{}{path}", self.base)).await.unwrap();
     }
 
     async fn text(&self, css: &str) -> String {
@@ -131,7 +130,8 @@ impl Browser {
     }
 
     async fn screenshot(&self, name: &str) {
-        let taken = self.devtools("Page.captureScreenshot", json!({ "captureBeyondViewport": true, "format": "png" })).await;
+        let taken =
+            self.devtools("Page.captureScreenshot", json!({ "captureBeyondViewport": true, "format": "png" })).await;
         let decoder = r#"
 import base64, sys
 open(sys.argv[1], "wb").write(base64.b64decode(sys.stdin.read()))"#;
@@ -162,7 +162,8 @@ open(sys.argv[1], "wb").write(base64.b64decode(sys.stdin.read()))"#;
     }
 
     async fn fits(&self, place: &str) {
-        let wide = self.client.execute("return document.documentElement.scrollWidth - innerWidth", Vec::new()).await.unwrap();
+        let wide =
+            self.client.execute("return document.documentElement.scrollWidth - innerWidth", Vec::new()).await.unwrap();
         assert!(wide.as_f64().unwrap() <= 0.0, "{place} is {wide} px too wide");
     }
 
@@ -187,10 +188,26 @@ async fn every_page_is_accessible_fits_and_is_kept_as_a_picture() {
     }
     let runs = fixture::all();
     let mut pages = vec![("runs".to_owned(), "/runs".to_owned())];
-    let names = ["live", "queued", "capacity", "saturated", "inconclusive", "invalid", "first-load-broke", "not-reached", "failed", "aborted", "interrupted"];
+    let names = [
+        "live",
+        "queued",
+        "capacity",
+        "saturated",
+        "inconclusive",
+        "invalid",
+        "first-load-broke",
+        "not-reached",
+        "failed",
+        "aborted",
+        "interrupted",
+    ];
     pages.extend(names.iter().zip(&runs).map(|(name, made)| ((*name).to_owned(), path(made))));
-    pages.extend([("scenarios", "/scenarios"), ("targets", "/targets"), ("error", "/runs/nonsense")].map(|(n, p)| (n.to_owned(), p.to_owned())));
-    let browser = open(runs).await;
+    pages.extend(
+        [("scenarios", "/scenarios"), ("targets", "/targets"), ("error", "/runs/nonsense")]
+            .map(|(n, p)| (n.to_owned(), p.to_owned())),
+    );
+    let base = fixture_server::serve(runs).await;
+    let browser = open(&base).await;
     let mut faults = Vec::new();
     for (name, path) in &pages {
         for (width, dark) in [(1280, false), (1280, true), (390, false), (390, true)] {
@@ -218,35 +235,37 @@ async fn a_live_run_is_followed_to_its_result() {
         return;
     }
     let made = fixture::live();
-    let (id, now) = (made.detail.run.id, made.now_ns);
-    let browser = open(vec![made]).await;
+    let now = made.now_ns;
+    let stored = stored::serve().await;
+    let run = stored.begin(&made).await;
+    stored.until(run, |detail| detail.trials.len() == 6 && detail.phase.is_some()).await;
+    let browser = open(&stored.base).await;
     browser.look(1280, false).await;
-    browser.goto("/runs").await;
+    browser.goto("/").await;
     browser.client.find(Locator::LinkText("saturn-max-load")).await.unwrap().click().await.unwrap();
     browser.until(CHARTS_TAKEN).await;
     assert!(browser.text(".big").await.contains("150 domains, putting the load in place"));
 
-    let send = |event: RunEvent| browser.server.shown.events.send(event).unwrap();
-    browser.until("document.querySelector('[data-confirmed-text]').textContent.startsWith('141')").await;
-    send(RunEvent::Progress { at_ns: now, asked: 150, confirmed: 148 });
+    let send = async |event: RunEvent| stored.tell.send(event).await.unwrap();
+    send(RunEvent::Progress { at_ns: now, asked: 150, confirmed: 148 }).await;
     browser.until("document.querySelector('[data-confirmed-text]').textContent.includes('148')").await;
-    let sample = |metric: &str, value| Sample { at_ns: now + 1_000_000_000, node: fixture::NODE.into(), metric: metric.into(), value };
-    send(RunEvent::Samples { samples: vec![sample("outstanding_requests", 4_242.0), sample("process_cpu_share", 0.875)] });
+    let at_ns = now + 1_000_000_000;
+    let sample = |metric: &str, value| Sample { at_ns, node: fixture::NODE.into(), metric: metric.into(), value };
+    let samples = vec![sample("outstanding_requests", 4_242.0), sample("process_cpu_share", 0.875)];
+    send(RunEvent::Samples { samples }).await;
     browser.until("[...document.querySelectorAll('[data-reading]')].some(b => b.textContent === '4\\u202f242')").await;
     browser.until("[...document.querySelectorAll('[data-reading]')].some(b => b.textContent === '87.5')").await;
 
+    browser.client.find(Locator::Css("button.danger")).await.unwrap();
+    browser.client.execute("document.querySelector('button.danger').focus()", Vec::new()).await.unwrap();
     let step_6 = fixture::trial(6, 1, 700, Outcome::Held);
-    browser.server.shown.runs.lock().unwrap().get_mut(&id).unwrap().detail.trials.push(step_6.clone());
-    send(RunEvent::Trial { trial: Box::new(step_6), histograms: Vec::new() });
+    send(RunEvent::Trial { trial: Box::new(step_6), histograms: Vec::new() }).await;
     browser.until("document.querySelector('[data-part=steps] tbody th').textContent.startsWith('150 domains')").await;
-    browser.until("document.activeElement === document.body || document.activeElement === document.querySelector('main')").await;
+    browser.until("document.activeElement === document.querySelector('button.danger')").await;
+    browser.until(CHARTS_TAKEN).await;
 
-    let mut over = fixture::capacity();
-    over.detail.run.id = id;
-    let verdict = over.detail.verdict.clone().unwrap();
-    assert_eq!(over.detail.run.state, RunState::Finished);
-    browser.server.shown.runs.lock().unwrap().insert(id, over);
-    send(RunEvent::Verdict { at_ns: now, verdict: Box::new(verdict) });
+    let verdict = fixture::capacity().detail.verdict.unwrap();
+    send(RunEvent::Verdict { at_ns: now, verdict: Box::new(verdict) }).await;
     browser.until("document.querySelector('.verdict .big b')?.textContent === '175'").await;
     assert!(browser.text(".verdict").await.contains("throughput_drop"));
     browser.close().await;
@@ -257,21 +276,15 @@ async fn the_stop_button_stops() {
     if left_out() {
         return;
     }
-    let made = fixture::live();
-    let (id, path) = (made.detail.run.id, path(&made));
-    let browser = open(vec![made]).await;
-    browser.goto(&path).await;
+    let stored = stored::serve().await;
+    let run = stored.begin(&fixture::live()).await;
+    stored.until(run, |detail| detail.phase.is_some()).await;
+    let browser = open(&stored.base).await;
+    browser.goto(&format!("/runs/{run}")).await;
     let button = browser.client.find(Locator::Css("button.danger")).await.unwrap();
     assert_eq!(button.text().await.unwrap(), "Stop and clean up");
     button.click().await.unwrap();
-    browser.until("document.readyState === 'complete'").await;
-    for _ in 0..50 {
-        if *browser.server.shown.cancelled.lock().unwrap() == [id] {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert_eq!(*browser.server.shown.cancelled.lock().unwrap(), [id]);
+    browser.until("document.querySelector('.verdict .big b')?.textContent === 'Aborted'").await;
     browser.close().await;
 }
 
@@ -282,7 +295,8 @@ async fn without_javascript_nothing_is_missing() {
     }
     let (live, over) = (fixture::live(), fixture::capacity());
     let (live_path, over_path) = (path(&live), path(&over));
-    let browser = open(vec![live, over]).await;
+    let base = fixture_server::serve(vec![live, over]).await;
+    let browser = open(&base).await;
     browser.look(1280, false).await;
     browser.devtools("Emulation.setScriptExecutionDisabled", json!({ "value": true })).await;
     browser.goto(&over_path).await;
@@ -306,7 +320,8 @@ async fn the_keyboard_reaches_everything_and_shows_where_it_is() {
     }
     let made = fixture::capacity();
     let path = path(&made);
-    let browser = open(vec![made]).await;
+    let base = fixture_server::serve(vec![made]).await;
+    let browser = open(&base).await;
     browser.look(1280, false).await;
     browser.goto(&path).await;
     let mut seen = Vec::new();
@@ -324,21 +339,41 @@ async fn the_keyboard_reaches_everything_and_shows_where_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_faulty_scenario_is_sent_and_its_text_is_kept() {
+async fn a_scenario_is_mended_checked_and_started() {
     if left_out() {
         return;
     }
-    let browser = open(Vec::new()).await;
+    let stored = stored::serve().await;
+    let browser = open(&stored.base).await;
     browser.look(1280, false).await;
     browser.goto("/scenarios").await;
-    browser.client.find(Locator::Css("button[value=start]")).await.unwrap().click().await.unwrap();
+    browser.client.find(Locator::LinkText("saturn-max-load.toml")).await.unwrap().click().await.unwrap();
+    browser.until("document.querySelector('[role=status]')?.textContent.includes('No faults')").await;
+    let press = async |value: &str| {
+        let button = format!("button[value={value}]");
+        browser.client.find(Locator::Css(&button)).await.unwrap().click().await.unwrap();
+    };
+    let change = async |from: &str, to: &str| {
+        let script =
+            format!("const t = document.querySelector('textarea'); t.value = t.value.replace('{from}', '{to}')");
+        browser.client.execute(&script, Vec::new()).await.unwrap();
+    };
+    change("step = 25", "step = 0").await;
+    press("start").await;
     browser.until("document.querySelector('#faults')").await;
-    assert!(browser.text("#faults").await.contains("line 10 load.step -25 is not allowed"));
-    let kept = browser.client.execute("return document.querySelector('textarea').value", Vec::new()).await.unwrap();
-    assert_eq!(kept.as_str().unwrap(), fixture::capacity().detail.scenario_text);
-    browser.client.find(Locator::Css("[data-line='10']")).await.unwrap().click().await.unwrap();
+    assert!(browser.text("#faults").await.contains("load.step"), "{}", browser.text("#faults").await);
+    browser.client.find(Locator::Css("[data-line]")).await.unwrap().click().await.unwrap();
     let chosen = "const t = document.querySelector('textarea'); return t.value.slice(t.selectionStart, t.selectionEnd)";
-    assert_eq!(browser.client.execute(chosen, Vec::new()).await.unwrap(), json!("step = 25"));
+    assert_eq!(browser.client.execute(chosen, Vec::new()).await.unwrap(), json!("step = 0"));
     browser.screenshot("faults-1280-light").await;
+    change("step = 0", "step = 50").await;
+    press("check").await;
+    browser.until("document.querySelector('[role=status]')?.textContent.includes('0, 25, 75')").await;
+    press("start").await;
+    browser.until("document.querySelector('[data-run]')").await;
+    assert!(browser.text("h1").await.contains("saturn-max-load on local-small"));
+    // A refused form answers 422, which a browser writes down.
+    let console: Vec<String> = browser.console().await.into_iter().filter(|line| !line.contains("422")).collect();
+    assert_eq!(console, Vec::<String>::new());
     browser.close().await;
 }

@@ -201,7 +201,9 @@ pub fn trial(step: u32, number: u32, at_s: i64, outcome: Outcome) -> Trial {
         stop_code: (outcome == Outcome::Broke).then_some(StopCode::ThroughputDrop),
         rules: if step == 0 || outcome == Outcome::Void { Vec::new() } else { rules },
         remarks: match (step, outcome) {
-            (_, Outcome::Void) => vec!["The generator was late (start lag p99 48.2 ms, limit 20 ms): measured again.".into()],
+            (_, Outcome::Void) => {
+                vec!["The generator was late (start lag p99 48.2 ms, limit 20 ms): measured again.".into()]
+            }
             (1, _) => vec!["The window of 45 s is shorter than one snapshot cycle (84 s).".into()],
             _ => Vec::new(),
         },
@@ -216,7 +218,9 @@ fn series_of(trials: &[Trial], until_s: i64) -> Vec<Series> {
         (NODE, "znodes", "", |n, _, _, _| Some(6.0 + n * 4_010.0)),
         (NODE, "heap_after_gc_bytes", "bytes", |n, z, _, s| (s % 4 == 0).then_some(9e7 + n * 3.8e6 + 2e7 * z)),
         (NODE, "heap_max_bytes", "bytes", |_, _, _, s| (s % 4 == 0).then_some(1.07e9)),
-        (NODE, "disk_write_bytes_per_s", "bytes_per_s", |n, z, _, _| Some((3e5 + n * 88_000.0) * (1.0 + 1.4 * z).max(0.0))),
+        (NODE, "disk_write_bytes_per_s", "bytes_per_s", |n, z, _, _| {
+            Some((3e5 + n * 88_000.0) * (1.0 + 1.4 * z).max(0.0))
+        }),
         (NODE, "disk_read_bytes_per_s", "bytes_per_s", |n, z, _, _| Some(n * 900.0 * z.abs())),
         (NODE, "net_in_bytes_per_s", "bytes_per_s", |n, z, _, _| Some((4e4 + n * 9_300.0) * (1.0 + 0.2 * z))),
         (NODE, "net_out_bytes_per_s", "bytes_per_s", |n, z, _, _| Some((9e4 + n * 21_000.0) * (1.0 + 0.2 * z))),
@@ -295,8 +299,13 @@ pub fn trials(last: u32, void_at: Option<u32>, broke: bool) -> Vec<Trial> {
 }
 
 pub fn inventory() -> Inventory {
-    let setting = |name: &str, value: &str, source: &str| Setting { name: name.into(), value: value.into(), source: source.into() };
-    let limit = |name: &str, value: Option<u64>, source: &str| Limit { name: name.into(), value, source: source.into() };
+    let setting = |name: &str, value: &str, source: &str| Setting {
+        name: name.into(),
+        value: value.into(),
+        source: source.into(),
+    };
+    let limit =
+        |name: &str, value: Option<u64>, source: &str| Limit { name: name.into(), value, source: source.into() };
     Inventory {
         nodes: vec![NodeInfo {
             name: NODE.into(),
@@ -317,7 +326,12 @@ pub fn inventory() -> Inventory {
             limit("jute.maxbuffer", Some(1_048_575), "default"),
             limit("globalOutstandingLimit", Some(1_000), "default"),
         ],
-        sampling: vec!["srvr every 1 s".into(), "AdminServer monitor every 10 s".into(), "GC log".into(), "process by sysinfo every 1 s".into()],
+        sampling: vec![
+            "srvr every 1 s".into(),
+            "AdminServer monitor every 10 s".into(),
+            "GC log".into(),
+            "process by sysinfo every 1 s".into(),
+        ],
         remarks: vec!["mntr is refused (4lw.commands.whitelist): watches come from the AdminServer.".into()],
     }
 }
@@ -422,7 +436,11 @@ pub fn capacity() -> Made {
     );
     found.required = Some(150);
     found.evidence = vec![
-        evidence(Certainty::Likely, "The JVM collects too often: heap after collection 850 MB of 1 074 MB, longest pause 1.9 s", Some(7)),
+        evidence(
+            Certainty::Likely,
+            "The JVM collects too often: heap after collection 850 MB of 1 074 MB, longest pause 1.9 s",
+            Some(7),
+        ),
         evidence(Certainty::Weak, "Snapshots every 40 s of 460 MB each overlap with the measurement", Some(6)),
         evidence(Certainty::RuledOut, "Connections: 1 402, no limit is set", None),
     ];
@@ -493,7 +511,11 @@ pub fn queued() -> Made {
 
 pub fn inconclusive() -> Made {
     let text = "At 100 domains the target's maxClientCnxns of 600 was met: a configured limit, not a bottleneck.";
-    made("limited", trials(3, None, false), Some(verdict(Status::Inconclusive, StopCode::LimitReached, Some(75), None, text)))
+    made(
+        "limited",
+        trials(3, None, false),
+        Some(verdict(Status::Inconclusive, StopCode::LimitReached, Some(75), None, text)),
+    )
 }
 
 pub fn invalid() -> Made {
@@ -528,7 +550,11 @@ pub fn not_reached() -> Made {
 
 pub fn failed() -> Made {
     let text = "The server was stopped from outside (SIGSTOP) at step 2; no load does that.";
-    made("smoke", trials(2, None, false), Some(verdict(Status::Failed, StopCode::TargetUnhealthy, Some(25), None, text)))
+    made(
+        "smoke",
+        trials(2, None, false),
+        Some(verdict(Status::Failed, StopCode::TargetUnhealthy, Some(25), None, text)),
+    )
 }
 
 pub fn aborted() -> Made {

@@ -82,7 +82,13 @@ fn a_result_names_rule_baseline_validity_and_the_shared_machine() {
 fn a_live_run_says_what_happens_and_what_is_confirmed() {
     let page = html(&fixture::live());
     let said = words(&page);
-    for wanted in ["150 domains, putting the load in place", "141 of 150 domains confirmed", "Stop and clean up", "Left of this phase, at most", "throughput_drop of get at 125 domains: 2 005 per s, limit 1 270 per s"] {
+    for wanted in [
+        "150 domains, putting the load in place",
+        "141 of 150 domains confirmed",
+        "Stop and clean up",
+        "Left of this phase, at most",
+        "throughput_drop of get at 125 domains: 2 005 per s, limit 1 270 per s",
+    ] {
         assert!(said.contains(wanted), "{wanted:?} is missing in {said}");
     }
     assert!(page.contains("<noscript><meta http-equiv=\"refresh\""));
@@ -120,7 +126,10 @@ fn pages_hold_no_inline_scripts_styles_or_handlers() {
         let page = html(&made);
         assert!(!page.contains("style=\"") && !page.contains("<style"), "inline styles are refused by the policy");
         assert!(!page.contains(" onclick=") && !page.contains("javascript:"));
-        assert!(page.matches("<script").count() == page.matches(" src=\"/static/").count(), "only scripts of our own files");
+        assert!(
+            page.matches("<script").count() == page.matches(" src=\"/static/").count(),
+            "only scripts of our own files"
+        );
     }
 }
 

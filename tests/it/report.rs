@@ -43,8 +43,19 @@ fn target_data_has_the_columns_of_the_source_report() {
     assert_eq!(
         heads,
         [
-            "step", "znodes", "watches", "connections", "snapshot (MB)", "snapshot every (s)", "outstanding (mean)",
-            "CPU (%)", "memory (GB)", "net in (MB/s)", "net out (MB/s)", "disk read (kB/s)", "disk write (MB/s)"
+            "step",
+            "znodes",
+            "watches",
+            "connections",
+            "snapshot (MB)",
+            "snapshot every (s)",
+            "outstanding (mean)",
+            "CPU (%)",
+            "memory (GB)",
+            "net in (MB/s)",
+            "net out (MB/s)",
+            "disk read (kB/s)",
+            "disk write (MB/s)"
         ]
     );
     assert_eq!(table.rows.len(), 9, "step 0 and eight loads, repeats once");
@@ -78,7 +89,8 @@ fn csv_keeps_ids_units_and_increments_apart() {
 
 #[test]
 fn csv_quotes_and_does_not_become_a_formula() {
-    let mut table = report::Table::new("t", "t", vec![report::Column::words("a", "a"), report::Column::words("b", "b")]);
+    let mut table =
+        report::Table::new("t", "t", vec![report::Column::words("a", "a"), report::Column::words("b", "b")]);
     table.push(report::Mark::None, vec![report::Cell::text("x,\"y\"\n"), report::Cell::text("=SUM(1)")]);
     assert_eq!(csv::render(&table), "a,b\r\n\"x,\"\"y\"\"\n\",'=SUM(1)\r\n");
 }

@@ -35,7 +35,10 @@ pub async fn serve() -> Stored {
     let store = Store::open(&dir.path().join("rampart.db")).await.unwrap();
     let (tell, told) = mpsc::channel::<RunEvent>(64);
     let told = Arc::new(Mutex::new(told));
-    let engine = move |_plan, run: RunId, events: mpsc::Sender<RunEvent>, cancel: tokio_util::sync::CancellationToken| {
+    let engine = move |_plan,
+                       run: RunId,
+                       events: mpsc::Sender<RunEvent>,
+                       cancel: tokio_util::sync::CancellationToken| {
         let told = Arc::clone(&told);
         let script = async move {
             let mut told = told.lock().await;
@@ -88,7 +91,8 @@ pub fn told(made: &Made) -> Vec<RunEvent> {
     let mut seconds: BTreeMap<i64, Vec<Sample>> = BTreeMap::new();
     for series in &made.series {
         for (at_ns, value) in &series.points {
-            let sample = Sample { at_ns: *at_ns, node: series.node.clone(), metric: series.metric.clone(), value: *value };
+            let sample =
+                Sample { at_ns: *at_ns, node: series.node.clone(), metric: series.metric.clone(), value: *value };
             seconds.entry(at_ns / 10_000_000_000).or_default().push(sample);
         }
     }

@@ -59,7 +59,10 @@ pub(super) fn draw(input: &Input<'_>, entry: &Entry, size: Size) -> Option<Chart
         let place = if beside {
             (right + 16.0, upper + 8.0 + 22.0 * at as f64)
         } else {
-            (left + (at % columns) as f64 * (width - left) / columns as f64, lower + 62.0 + 20.0 * (at / columns) as f64)
+            (
+                left + (at % columns) as f64 * (width - left) / columns as f64,
+                lower + 62.0 + 20.0 * (at / columns) as f64,
+            )
         };
         legend(&mut drawing, line, place);
     }
@@ -79,10 +82,7 @@ fn lines(input: &Input<'_>) -> Vec<Line> {
         .enumerate()
         .map(|(style, key)| Line {
             label: key.label(),
-            points: shown
-                .iter()
-                .map(|trial| (trial.load as f64, key.find(trial).map(|stat| stat.ops_per_s)))
-                .collect(),
+            points: shown.iter().map(|trial| (trial.load as f64, key.find(trial).map(|stat| stat.ops_per_s))).collect(),
             style,
         })
         .collect();

@@ -164,7 +164,7 @@ fn title(judged: &Judged<'_>, unit: &str) -> String {
     match judged.rule {
         StopCode::ThroughputDrop => format!("Probe's {subject} per second at each step"),
         StopCode::SloLatency => format!("Latency of {subject}, {unit}, at each step"),
-        StopCode::OutstandingHigh => "Outstanding requests at each step".to_owned(),
+        StopCode::OutstandingHigh => "Longest time with too many outstanding requests, s, at each step".to_owned(),
         StopCode::SloErrors
         | StopCode::CannotApply
         | StopCode::TargetSaturated
@@ -181,13 +181,9 @@ fn title(judged: &Judged<'_>, unit: &str) -> String {
 
 fn rule_words(detail: &RunDetail, judged: &Judged<'_>, unit: &str, by: f64) -> String {
     let limit = format!("{} {unit}", format::figure(judged.limit / by));
-    let base = steps::baseline(detail)
-        .and_then(|trial| trial.operation(judged.subject))
-        .map(|stat| stat.ops_per_s)
-        .filter(|base| *base > 0.0);
-    let name = detail.verdict.as_ref().map_or("step 0", |verdict| verdict.baseline.as_str());
+    let base = base(detail, judged.subject);
     match base {
-        Some(base) if judged.floor => format!(
+        Some((base, name)) if judged.floor => format!(
             "rule: not below {limit}, {} % of {} ({name})",
             tick_label(judged.limit / base * 100.0),
             format::figure(base)
@@ -198,6 +194,18 @@ fn rule_words(detail: &RunDetail, judged: &Judged<'_>, unit: &str, by: f64) -> S
 
 fn short_word(bar: &Bar<'_>) -> &'static str {
     if bar.trial.outcome == Outcome::Baseline { "base" } else { words::outcome(bar.trial.outcome).0 }
+}
+
+/// The rate that the rule compares with, and the name of its step, as the verdict gives it.
+fn base<'a>(detail: &'a RunDetail, subject: &str) -> Option<(f64, &'a str)> {
+    let name = detail.verdict.as_ref()?.baseline.as_str();
+    let load = name.strip_prefix("the step at ").map_or(Some(0), |rest| {
+        let digits: String = rest.chars().take_while(|sign| *sign != '.').filter(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    })?;
+    let trial = detail.trials.iter().rfind(|trial| trial.load == load && trial.operation(subject).is_some())?;
+    let rate = trial.operation(subject)?.ops_per_s;
+    (rate > 0.0).then_some((rate, name))
 }
 
 fn draw_bar(drawing: &mut Drawing, bar: &Bar<'_>, (start, slot): (f64, f64), y: &Scale, in_words: bool) {
@@ -237,9 +245,10 @@ fn describe(detail: &RunDetail, judged: &Judged<'_>, by: f64, unit: &str, words:
         .bars
         .iter()
         .map(|bar| {
-            let value = bar
-                .value
-                .map_or_else(|| format::NOT_SAMPLED.to_owned(), |value| format!("{} {unit}", format::figure(value / by)));
+            let value = bar.value.map_or_else(
+                || format::NOT_SAMPLED.to_owned(),
+                |value| format!("{} {unit}", format::figure(value / by)),
+            );
             let word = words::outcome(bar.trial.outcome).0;
             format!("{value} at {} {} ({word})", format::count(bar.trial.load), detail.run.unit)
         })

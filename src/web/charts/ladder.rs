@@ -82,14 +82,12 @@ fn blocks(input: &Input<'_>, start: i64) -> Vec<Block> {
         return blocks;
     }
     let done = detail.trials.len();
-    let typical = if done == 0 {
-        60.0
-    } else {
-        blocks.iter().map(|block| block.to_s - block.from_s).sum::<f64>() / done as f64
-    };
+    let typical =
+        if done == 0 { 60.0 } else { blocks.iter().map(|block| block.to_s - block.from_s).sum::<f64>() / done as f64 };
     let mut from_s = blocks.last().map_or(0.0, |block| block.to_s);
     let mut reached = detail.trials.iter().map(|trial| trial.load).max();
-    if let Some(phase) = detail.phase.as_ref().filter(|phase| !detail.outline.ladder.is_empty() && is_step(phase.phase)) {
+    if let Some(phase) = detail.phase.as_ref().filter(|phase| !detail.outline.ladder.is_empty() && is_step(phase.phase))
+    {
         let to_s = (from_s + typical).max(at(input.now_ns));
         let load = format::count(phase.load);
         blocks.push(Block { from_s, to_s, load: phase.load, class: "live", labels: [load.clone(), load] });

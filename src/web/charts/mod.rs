@@ -160,6 +160,7 @@ impl Entry {
 /// A chart as a file of its own, with its colours inside.
 #[must_use]
 pub fn standalone(chart: &Chart) -> String {
-    let style = concat!("<style>", include_str!("standalone.css"), include_str!("../../../static/chart.css"), "</style>");
+    let style =
+        concat!("<style>", include_str!("standalone.css"), include_str!("../../../static/chart.css"), "</style>");
     chart.svg.replacen("</desc>", &format!("</desc>{style}<rect width=\"100%\" height=\"100%\" class=\"paper\"/>"), 1)
 }

@@ -55,10 +55,9 @@ fn panel(input: &Input<'_>, name: &str, node: &str) -> Option<Spark> {
     let (value, when) = if input.detail.run.state.is_over() {
         let of = steps::broken(input.detail)
             .or_else(|| input.detail.trials.iter().rev().find(|trial| trial.outcome != Outcome::Void))?;
-        let mean = of.metric(&series.node, name).map_or_else(
-            || mean_of(&series.points, of.measure_from_ns, of.ended_ns),
-            |stat| Some(stat.mean),
-        );
+        let mean = of
+            .metric(&series.node, name)
+            .map_or_else(|| mean_of(&series.points, of.measure_from_ns, of.ended_ns), |stat| Some(stat.mean));
         (mean, format!("mean at {} {}", format::count(of.load), input.detail.run.unit))
     } else {
         (Some(last.1), "now".to_owned())
@@ -120,11 +119,7 @@ fn draw(input: &Input<'_>, points: &[(i64, f64)], largest: f64) -> String {
         }
         bands.push_str(&format!(r#"<path d="M{start:.1} 0V{height:.0}" class="grid"/>"#));
     }
-    let line = super::time::path(
-        points.iter().map(|(at, value)| (format::seconds_between(from, *at), *value)),
-        &x,
-        &y,
-    );
+    let line = super::time::path(points.iter().map(|(at, value)| (format::seconds_between(from, *at), *value)), &x, &y);
     format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0} {height:.0}" preserveAspectRatio="none" class="sparkline" aria-hidden="true">{bands}<path d="M0 {0:.1}H{width:.0}" class="axis"/><path d="{line}" class="s thin c0"/></svg>"#,
         height - 1.0

@@ -229,7 +229,8 @@ pub fn tick_label(value: f64) -> String {
 pub fn time_axis(drawing: &mut Drawing, scale: &Scale, seconds: f64, y: f64) {
     let room = (scale.at(seconds) - scale.at(0.0)).abs();
     let wanted = (room / 90.0).clamp(2.0, 10.0);
-    let steps = [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 14_400.0];
+    let steps =
+        [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 14_400.0];
     let step = steps.into_iter().find(|step| seconds / step <= wanted).unwrap_or(28_800.0);
     let mut at = 0.0;
     while at <= seconds {

@@ -115,9 +115,11 @@ fn pick<'a>(input: &Input<'a>, spec: &Spec) -> Vec<(String, &'a Series)> {
             input.series.iter().filter(|series| series.metric == *name && !series.points.is_empty()).collect();
         let label = metric::find(name).map_or(*name, |metric| metric.label);
         let several = found.len() > 1;
-        lines.extend(found.into_iter().map(|series| {
-            (if several { format!("{label}, {}", series.node) } else { label.to_owned() }, series)
-        }));
+        lines.extend(
+            found
+                .into_iter()
+                .map(|series| (if several { format!("{label}, {}", series.node) } else { label.to_owned() }, series)),
+        );
     }
     lines
 }
@@ -225,14 +227,7 @@ fn describe(lines: &[(String, &Series)], unit: &str, by: f64) -> String {
 }
 
 /// The mean of each line over each trial's measurement.
-fn table(
-    detail: &RunDetail,
-    name: &str,
-    spec: &Spec,
-    lines: &[(String, &Series)],
-    unit: &str,
-    by: f64,
-) -> Table {
+fn table(detail: &RunDetail, name: &str, spec: &Spec, lines: &[(String, &Series)], unit: &str, by: f64) -> Table {
     let mut columns = vec![Column::words("step", "step")];
     columns.extend(lines.iter().map(|(label, series)| Column::figures(&series.metric, label, unit)));
     let mut table = Table::new(name, format!("{}, mean of each measurement", spec.title), columns);

@@ -7,8 +7,8 @@ use axum::{
     response::{Html, IntoResponse, Redirect, Response},
 };
 
-pub use super::{run_live::LivePage, run_result::ResultPage};
 use super::{PageError, html};
+pub use super::{run_live::LivePage, run_result::ResultPage};
 use crate::{
     model::{Clock, RunId},
     runs::Cancelled,

@@ -10,7 +10,10 @@ use crate::{
     model::{Phase, RuleReading, RunState, StopCode, Trial},
     report::{Mark, format, lead_node, steps, words},
     store::{RunDetail, Series, rows::PhaseNow},
-    web::charts::{Input, Place, spark::{self, Spark}},
+    web::charts::{
+        Input, Place,
+        spark::{self, Spark},
+    },
 };
 
 /// The page. Its middle is also served alone, for a script that replaces parts.
@@ -173,11 +176,8 @@ fn asked(phase: &PhaseNow, unit: &str, series: &[Series]) -> Option<Asked> {
 fn closest(detail: &RunDetail) -> (Option<String>, bool) {
     let judged = detail.trials.iter().rev().find(|trial| !trial.rules.is_empty());
     let Some(trial) = judged else { return (None, false) };
-    let nearest = trial
-        .rules
-        .iter()
-        .filter_map(|rule| Some((rule, room(rule)?)))
-        .min_by(|(_, a), (_, b)| a.total_cmp(b));
+    let nearest =
+        trial.rules.iter().filter_map(|rule| Some((rule, room(rule)?))).min_by(|(_, a), (_, b)| a.total_cmp(b));
     let Some((rule, room)) = nearest else { return (None, false) };
     let value = rule.value.map_or_else(String::new, |value| format::with_unit(value, &rule.unit));
     let limit = format::with_unit(rule.limit, &rule.unit);

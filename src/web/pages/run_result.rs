@@ -11,7 +11,10 @@ use crate::{
     model::{Inventory, Outcome, RunState, Validity, Verdict},
     report::{self, Mark, TABLES, format, steps, words},
     store::{RunDetail, Series},
-    web::charts::{Input, Place, spark::{self, Spark}},
+    web::charts::{
+        Input, Place,
+        spark::{self, Spark},
+    },
 };
 
 /// The page. Its middle is also served alone, for a script that replaces parts.
@@ -142,11 +145,9 @@ fn state_chip(detail: &RunDetail) -> Vec<Chip> {
 fn chips(verdict: &Verdict) -> Vec<Chip> {
     let mark = words_mark(verdict);
     let code = verdict.stop_code;
-    let mut chips =
-        vec![Chip { text: code.as_str().to_owned(), mark, title: words::stop_code(code).to_owned() }];
+    let mut chips = vec![Chip { text: code.as_str().to_owned(), mark, title: words::stop_code(code).to_owned() }];
     let valid = &verdict.validity;
-    let (text, mark) =
-        if valid.valid { ("generator valid", Mark::Good) } else { ("generator not valid", Mark::Void) };
+    let (text, mark) = if valid.valid { ("generator valid", Mark::Good) } else { ("generator not valid", Mark::Void) };
     chips.push(Chip { text: text.to_owned(), mark, title: valid.reasons.join(" ") });
     if let Some(required) = verdict.required {
         let required = format::count(required);
@@ -180,7 +181,7 @@ fn words_mark(verdict: &Verdict) -> Mark {
 
 fn broken_rules(detail: &RunDetail) -> Vec<String> {
     let Some(trial) = steps::broken(detail) else { return Vec::new() };
-    let broken = trial.rules.iter().filter(|rule| rule.broke == Some(true)).map(|rule| rule.text.clone());
+    let broken = trial.rules.iter().filter(|rule| rule.broke == Some(true)).map(|rule| words::ended(&rule.text));
     let again = detail
         .trials
         .iter()

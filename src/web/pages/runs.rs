@@ -75,11 +75,15 @@ impl RunsQuery {
     /// # Errors
     /// Names the field and what it allows.
     pub fn filter(&self) -> Result<RunFilter, PageError> {
-        let given = |field: &Option<String>| field.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+        let given =
+            |field: &Option<String>| field.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
         let bad = |text: String| PageError::BadRequest(text);
         Ok(RunFilter {
             text: given(&self.text),
-            state: given(&self.state).map(|word| word.parse()).transpose().map_err(|why| bad(format!("state: {why}")))?,
+            state: given(&self.state)
+                .map(|word| word.parse())
+                .transpose()
+                .map_err(|why| bad(format!("state: {why}")))?,
             status: given(&self.status).map(|word| word.parse()).transpose().map_err(|why: String| {
                 let all: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
                 bad(format!("status: {why}; allowed: {}", all.join(", ")))
@@ -135,9 +139,9 @@ pub fn view(rows: &[RunRow], query: &RunsQuery, now_ns: i64) -> RunsPage {
 
 fn line(row: &RunRow, now_ns: i64) -> RunLine {
     let (answer, mark) = words::short_answer(row);
-    let took = row.started_ns.map_or_else(String::new, |from| {
-        format::span(format::seconds_between(from, row.ended_ns.unwrap_or(now_ns)))
-    });
+    let took = row
+        .started_ns
+        .map_or_else(String::new, |from| format::span(format::seconds_between(from, row.ended_ns.unwrap_or(now_ns))));
     RunLine {
         id: row.id.to_string(),
         short: row.id.short(),
