@@ -56,7 +56,13 @@ class TimeChart {
   data() {
     const { lines, by, start_s } = this.live;
     const tables = lines.map((line) => withGaps(this.store.get(key(line.node, line.metric)) ?? [], by, start_s));
-    return uPlot.join(tables);
+    // All charts of a page share the time from the run's start to its newest reading.
+    const end = Math.max(...[...this.store.values()].map((points) => points.at(-1)?.[0] ?? 0)) - start_s;
+    const [x, y] = tables[0] ?? [[], []];
+    if (x.length && x[0] > 0) x.unshift(0), y.unshift(null);
+    if (x.length && x.at(-1) < end) x.push(end), y.push(null);
+    // 2: a gap covers what joining with another rhythm leaves open beside it.
+    return uPlot.join(tables, tables.map((table) => table.map(() => 2)));
   }
 
   draw() {
@@ -65,12 +71,12 @@ class TimeChart {
     const data = this.data();
     if (!data[0]?.length) return;
     const axis = { stroke: colour("--ink2"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
-    const bands = () => this.live.bands;
     this.drawn.classList.add("taken");
     this.plot = new uPlot(
       {
         width: Math.max(240, this.drawn.clientWidth),
-        height: 190,
+        height: 200,
+        padding: [18, 18, 0, 0],
         cursor: { sync: { key: sync }, drag: { x: true, y: false } },
         scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.12 : 1] } },
         axes: [
@@ -93,13 +99,24 @@ class TimeChart {
             (plot) => {
               const { ctx, bbox } = plot;
               ctx.save();
-              ctx.beginPath();
-              ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-              ctx.clip();
-              for (const band of bands()) {
-                const from = plot.valToPos(band.from_s - live.start_s, "x", true);
-                ctx.fillStyle = colour(band.outcome === "broke" ? "--bad-soft" : "--band");
-                ctx.fillRect(from, bbox.top, plot.valToPos(band.to_s - live.start_s, "x", true) - from, bbox.height);
+              ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+              ctx.textAlign = "center";
+              let free = bbox.left;
+              for (const band of this.live.bands) {
+                const place = (at) => {
+                  const x = plot.valToPos(at - live.start_s, "x", true);
+                  return Math.min(bbox.left + bbox.width, Math.max(bbox.left, x));
+                };
+                const [from, to] = [place(band.from_s), place(band.to_s)];
+                if (to <= from) continue;
+                const broke = band.outcome === "broke";
+                ctx.fillStyle = colour(broke ? "--bad-soft" : "--band");
+                ctx.fillRect(from, bbox.top, to - from, bbox.height);
+                const [middle, half] = [(from + to) / 2, ctx.measureText(band.label).width / 2];
+                if (middle - half < free) continue;
+                free = middle + half + 6 * devicePixelRatio;
+                ctx.fillStyle = colour(broke ? "--bad-ink" : "--ink2");
+                ctx.fillText(band.label, middle, bbox.top - 5 * devicePixelRatio);
               }
               ctx.restore();
             },
@@ -120,7 +137,7 @@ class TimeChart {
   }
 
   resize() {
-    this.plot?.setSize({ width: Math.max(240, this.drawn.clientWidth), height: 190 });
+    this.plot?.setSize({ width: Math.max(240, this.drawn.clientWidth), height: 200 });
   }
 }
 

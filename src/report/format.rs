@@ -125,6 +125,7 @@ pub fn scale(unit: &str, largest: f64) -> (&'static str, f64) {
 pub fn with_unit(value: f64, unit: &str) -> String {
     let (word, by) = scale(unit, value.abs());
     let word = if word.is_empty() && scale(unit, 1.0).0.is_empty() { plain_unit(unit) } else { word };
+    let word = word.replace(' ', &THIN.to_string());
     if word.is_empty() { figure(value / by) } else { format!("{}{THIN}{word}", figure(value / by)) }
 }
 

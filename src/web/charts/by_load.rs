@@ -158,7 +158,7 @@ fn describe(lines: &[Line], unit: &str, log: bool) -> String {
         .filter_map(|line| {
             let mut known = line.points.iter().filter_map(|(load, rate)| rate.map(|rate| (*load, rate)));
             let first = known.next()?;
-            let last = known.last().unwrap_or(first);
+            let last = known.next_back().unwrap_or(first);
             Some(format!(
                 "{} from {} per second at {} {unit} to {} at {}",
                 line.label,

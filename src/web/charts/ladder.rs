@@ -5,7 +5,7 @@ use super::{
     svg::{Anchor, Drawing, Scale, headroom, text_width, time_axis, y_axis},
 };
 use crate::{
-    model::Trial,
+    model::{Outcome, Trial},
     report::{Mark, Row, Table, format, trials, words},
     store::RunDetail,
 };
@@ -17,8 +17,8 @@ struct Block {
     load: u64,
     /// The class of its colours: a mark's, `live` or `planned`.
     class: &'static str,
-    /// What may stand above it: the longest that fits.
-    labels: [String; 2],
+    /// What may stand above it: with its outcome in a word, as a sign, or not.
+    labels: [String; 3],
 }
 
 pub(super) fn draw(input: &Input<'_>, entry: &Entry, size: Size) -> Option<Chart> {
@@ -43,9 +43,7 @@ pub(super) fn draw(input: &Input<'_>, entry: &Entry, size: Size) -> Option<Chart
     y_axis(&mut drawing, &y, left, right, 4, 1.0);
     time_axis(&mut drawing, &x, end, lower);
     drawing.path(&confirmed(input, start, end, &x, &y), "confirmed");
-    for block in &blocks {
-        draw_label(&mut drawing, block, &x, &y, now);
-    }
+    draw_labels(&mut drawing, &blocks, &x, &y, now);
     if let Some(now) = now {
         let at = x.at(now);
         drawing.line((at, upper - 4.0), (at, lower), "now");
@@ -90,13 +88,25 @@ fn blocks(input: &Input<'_>, start: i64) -> Vec<Block> {
     {
         let to_s = (from_s + typical).max(at(input.now_ns));
         let load = format::count(phase.load);
-        blocks.push(Block { from_s, to_s, load: phase.load, class: "live", labels: [load.clone(), load] });
+        blocks.push(Block {
+            from_s,
+            to_s,
+            load: phase.load,
+            class: "live",
+            labels: [load.clone(), load.clone(), load],
+        });
         from_s = to_s;
         reached = reached.max(Some(phase.load));
     }
     for load in detail.outline.ladder.iter().copied().filter(|load| reached.is_none_or(|reached| *load > reached)) {
         let text = format::count(load);
-        blocks.push(Block { from_s, to_s: from_s + typical, load, class: "planned", labels: [text.clone(), text] });
+        blocks.push(Block {
+            from_s,
+            to_s: from_s + typical,
+            load,
+            class: "planned",
+            labels: [text.clone(), text.clone(), text],
+        });
         from_s += typical;
     }
     blocks
@@ -110,7 +120,7 @@ const fn is_step(phase: crate::model::Phase) -> bool {
 fn class(trial: &Trial) -> &'static str {
     match words::outcome(trial.outcome).1 {
         Mark::None => "none",
-        mark => mark.class(),
+        mark @ (Mark::Good | Mark::Bad | Mark::Void | Mark::Wait) => mark.class(),
     }
 }
 
@@ -125,10 +135,12 @@ pub(super) const fn sign(mark: Mark) -> &'static str {
     }
 }
 
-fn labels(trial: &Trial) -> [String; 2] {
+fn labels(trial: &Trial) -> [String; 3] {
     let (word, mark) = words::outcome(trial.outcome);
     let load = format::count(trial.load);
-    [format!("{load} {word}"), format!("{load}{}", sign(mark))]
+    let word = if trial.outcome == Outcome::Baseline { "base" } else { word };
+    let signed = if mark == Mark::None { load.clone() } else { format!("{load}{}{}", format::THIN, sign(mark)) };
+    [format!("{load} {word}"), signed, load]
 }
 
 fn draw_fill(drawing: &mut Drawing, block: &Block, x: &Scale, y: &Scale) {
@@ -142,17 +154,29 @@ fn draw_fill(drawing: &mut Drawing, block: &Block, x: &Scale, y: &Scale) {
     }
 }
 
-fn draw_label(drawing: &mut Drawing, block: &Block, x: &Scale, y: &Scale, now: Option<f64>) {
-    let room = x.at(block.to_s) - x.at(block.from_s) - 2.0;
-    if let Some(label) = block.labels.iter().find(|label| text_width(label) <= room) {
-        let class = if matches!(block.class, "none" | "planned") { "" } else { block.class };
-        let class = if class == "live" { "accent halo" } else { class };
+/// The longest form that fits above every block; where none does, the shortest, leaving out what would touch.
+fn draw_labels(drawing: &mut Drawing, blocks: &[Block], x: &Scale, y: &Scale, now: Option<f64>) {
+    let fits =
+        |block: &Block, form: usize| text_width(&block.labels[form]) <= x.at(block.to_s) - x.at(block.from_s) - 2.0;
+    let form = (0..2).find(|form| blocks.iter().all(|block| fits(block, *form))).unwrap_or(2);
+    let mut free = f64::NEG_INFINITY;
+    for block in blocks {
+        let label = &block.labels[form];
         let (from, to, half) = (x.at(block.from_s), x.at(block.to_s), text_width(label) / 2.0);
         let mut middle = f64::midpoint(from, to);
         // Beside the line of now, never under it.
         if let Some(now) = now.map(|now| x.at(now)).filter(|now| (now - middle).abs() < half + 3.0) {
             middle = if to - now > now - from { now + half + 4.0 } else { now - half - 4.0 };
         }
+        if middle - half < free {
+            continue;
+        }
+        free = middle + half + 2.0;
+        let class = match block.class {
+            "none" | "planned" => "",
+            "live" => "accent",
+            other => other,
+        };
         drawing.text(middle, y.at(block.load as f64) - 6.0, Anchor::Middle, &format!("{class} halo"), label);
     }
 }
