@@ -6,6 +6,7 @@ pub mod config;
 pub mod engine;
 pub mod launch;
 pub mod model;
+pub mod report;
 pub mod runs;
 pub mod sample;
 pub mod scenario;

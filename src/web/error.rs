@@ -3,7 +3,7 @@
 
 use axum::{
     http::StatusCode,
-    response::{Html, IntoResponse, Response},
+    response::{IntoResponse, Response},
 };
 use problem_details::ProblemDetails;
 use serde::{Deserialize, Serialize};
@@ -110,16 +110,11 @@ impl Error {
         }
     }
 
-    /// For people, where no page of the web has a better one.
+    /// For people: the error page.
     #[must_use]
     pub fn into_page(self) -> Response {
         let (status, (_, title), detail) = (self.status(), self.kind_and_title(), self.detail());
-        let text = escape(&detail);
-        let page = format!(
-            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title} - Rampart</title>\
-             <main><h1>{title}</h1><p>{text}</p><p><a href=\"/\">All runs</a></p></main></html>"
-        );
-        (status, Html(page)).into_response()
+        super::pages::error::respond(status, title, &detail)
     }
 
     /// What is said of it outside: an internal cause stays in the log.
@@ -182,8 +177,4 @@ impl From<SubmitError> for Error {
             SubmitError::Store(error) => Self::Store(error),
         }
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,6 +1,8 @@
 //! Pages and API. Reads the store, asks runs to start and stop; never calls the engine.
 
 pub mod api;
+pub mod assets;
+pub mod charts;
 pub mod error;
 mod extract;
 mod guard;

@@ -5,11 +5,17 @@
 mod api;
 mod app;
 mod architecture;
+mod browser;
 mod claim;
+mod fixture;
+mod fixture_server;
 mod launch;
+mod pages;
+mod report;
 mod runs;
 mod sampling;
 mod store;
+mod stored;
 mod stream;
 #[path = "../../crates/zk-wire/tests/zookeeper/mod.rs"]
 mod zookeeper;

@@ -1,0 +1,267 @@
+//! The result of a run: the answer and its sentence first, then what proves it, then charts, tables, what it ran on.
+
+use askama::Template;
+
+use super::{
+    Shell,
+    part::{self, ChartPart, Chip, TablePanel},
+    run_live::servers,
+};
+use crate::{
+    model::{Inventory, Outcome, RunState, Validity, Verdict},
+    report::{self, Mark, TABLES, format, steps, words},
+    store::{RunDetail, Series},
+    web::charts::{
+        Input, Place,
+        spark::{self, Spark},
+    },
+};
+
+/// The page. Its middle is also served alone, for a script that replaces parts.
+#[derive(Debug, Template)]
+#[template(path = "run_result.html", blocks = ["middle"])]
+pub struct ResultPage {
+    pub shell: Shell,
+    pub id: String,
+    pub short: String,
+    pub scenario: String,
+    pub target: String,
+    pub meta: Vec<String>,
+    pub state: &'static str,
+    pub headline: words::Headline,
+    pub sentence: String,
+    pub chips: Vec<Chip>,
+    /// The rules that were broken, in words.
+    pub rules: Vec<String>,
+    pub baseline: Option<String>,
+    pub evidence: Vec<EvidenceLine>,
+    pub validity: Option<ValidityPart>,
+    pub sparks: Vec<Spark>,
+    pub side: Vec<ChartPart>,
+    pub row: Vec<ChartPart>,
+    pub over_time: Vec<ChartPart>,
+    pub tables: Vec<TablePanel>,
+    /// The long form of the operations table.
+    pub operations_long: String,
+    /// Tables of the other servers of an ensemble.
+    pub other_servers: Vec<(String, String)>,
+    pub inventory: Option<InventoryPart>,
+    pub notes: Vec<(String, String)>,
+    pub scenario_text: String,
+}
+
+/// One line of the chain of evidence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvidenceLine {
+    pub word: &'static str,
+    pub class: &'static str,
+    pub text: String,
+    pub since: String,
+}
+
+/// Whether the generator was fit to judge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValidityPart {
+    pub start_lag: String,
+    pub missed: String,
+    pub cpu: String,
+    pub reasons: Vec<String>,
+    pub shared: bool,
+}
+
+/// What it ran on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InventoryPart {
+    pub known: Inventory,
+    /// Name, value, source.
+    pub limits: Vec<(String, String, String)>,
+    /// What, needed, available.
+    pub needs: Vec<(String, String, String)>,
+    /// What the plan said a reader must know.
+    pub remarks: Vec<String>,
+}
+
+pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> ResultPage {
+    let input = Input { detail, series, now_ns };
+    let run = &detail.run;
+    let verdict = detail.verdict.as_ref();
+    let several = detail.inventory.as_ref().is_some_and(|inventory| inventory.nodes.len() > 1);
+    let mut shell = Shell::new(format!("{} on {}", run.scenario, run.target), "/runs");
+    shell.charts = true;
+    ResultPage {
+        shell,
+        id: run.id.to_string(),
+        short: run.id.short(),
+        scenario: run.scenario.clone(),
+        target: run.target.clone(),
+        meta: meta(detail),
+        state: run.state.as_str(),
+        headline: words::headline(detail),
+        sentence: sentence(detail),
+        chips: verdict.map_or_else(|| state_chip(detail), chips),
+        rules: broken_rules(detail),
+        baseline: verdict.map(|verdict| verdict.baseline.clone()).filter(|text| !text.is_empty()),
+        evidence: verdict.map(|verdict| evidence(verdict, several)).unwrap_or_default(),
+        validity: verdict.map(|verdict| validity(&verdict.validity)),
+        sparks: spark::panels(&input),
+        side: part::charts(&input, Place::Side),
+        row: part::charts(&input, Place::Row),
+        over_time: part::charts(&input, Place::Time),
+        tables: TABLES.iter().filter_map(|entry| TablePanel::of(entry, detail, entry.name == "rules")).collect(),
+        operations_long: long_operations(detail),
+        other_servers: other_servers(detail),
+        inventory: detail.inventory.as_ref().map(|known| inventory(known, detail)),
+        notes: detail.notes.iter().map(|(at, text)| (format::time_of_day(*at), text.clone())).collect(),
+        scenario_text: detail.scenario_text.clone(),
+    }
+}
+
+fn meta(detail: &RunDetail) -> Vec<String> {
+    let run = &detail.run;
+    let mut meta = vec![run.id.short(), format::moment(run.started_ns.unwrap_or(run.created_ns))];
+    if let (Some(from), Some(to)) = (run.started_ns, run.ended_ns) {
+        meta.push(format!("took {}", format::span(format::seconds_between(from, to).round())));
+    }
+    meta.push(format!("from {}", run.origin));
+    meta.extend(servers(detail));
+    meta
+}
+
+fn sentence(detail: &RunDetail) -> String {
+    match (&detail.verdict, &detail.run.sentence) {
+        (Some(verdict), _) => verdict.sentence.clone(),
+        (None, Some(sentence)) => sentence.clone(),
+        (None, None) if detail.run.state == RunState::Interrupted => {
+            "The run has no verdict: what it had measured until then stands below.".to_owned()
+        }
+        (None, None) => "The run is over and has no verdict.".to_owned(),
+    }
+}
+
+fn state_chip(detail: &RunDetail) -> Vec<Chip> {
+    vec![Chip { text: detail.run.state.as_str().to_owned(), mark: Mark::Void, title: "no verdict".to_owned() }]
+}
+
+fn chips(verdict: &Verdict) -> Vec<Chip> {
+    let mark = words_mark(verdict);
+    let code = verdict.stop_code;
+    let mut chips = vec![Chip { text: code.as_str().to_owned(), mark, title: words::stop_code(code).to_owned() }];
+    let valid = &verdict.validity;
+    let (text, mark) = if valid.valid { ("generator valid", Mark::Good) } else { ("generator not valid", Mark::Void) };
+    chips.push(Chip { text: text.to_owned(), mark, title: valid.reasons.join(" ") });
+    if let Some(required) = verdict.required {
+        let required = format::count(required);
+        let (text, mark) = if verdict.below_required() {
+            (format!("below the required {required}"), Mark::Bad)
+        } else {
+            (format!("required {required} reached"), Mark::Good)
+        };
+        chips.push(Chip { text, mark, title: "[require] capacity of the scenario".to_owned() });
+    }
+    if valid.shared_machine {
+        chips.push(Chip {
+            text: "shared machine".to_owned(),
+            mark: Mark::Wait,
+            title: "target and generator shared a machine".to_owned(),
+        });
+    }
+    chips
+}
+
+/// A stop code is bad where it names what broke, plain where the ramp just ended.
+fn words_mark(verdict: &Verdict) -> Mark {
+    use crate::model::Status;
+    match verdict.status {
+        Status::CapacityFound | Status::Failed => Mark::Bad,
+        Status::NotReached => Mark::Good,
+        Status::Inconclusive => Mark::Wait,
+        Status::Invalid | Status::Aborted => Mark::Void,
+    }
+}
+
+fn broken_rules(detail: &RunDetail) -> Vec<String> {
+    let Some(trial) = steps::broken(detail) else { return Vec::new() };
+    let broken = trial.rules.iter().filter(|rule| rule.broke == Some(true)).map(|rule| words::ended(&rule.text));
+    let again = detail
+        .trials
+        .iter()
+        .filter(|other| (other.arm, other.step) == (trial.arm, trial.step) && other.outcome == Outcome::Broke)
+        .count();
+    let mut all: Vec<String> = broken.collect();
+    if again > 1 && !all.is_empty() {
+        all.push(format!("Broken in {again} trials of this step."));
+    }
+    all
+}
+
+/// A server is named where there are several.
+fn evidence(verdict: &Verdict, several: bool) -> Vec<EvidenceLine> {
+    verdict
+        .evidence
+        .iter()
+        .map(|line| EvidenceLine {
+            word: words::certainty(line.certainty),
+            class: line.certainty.as_str(),
+            text: if !several || line.node.is_empty() || line.text.contains(&line.node) {
+                line.text.clone()
+            } else {
+                format!("{} ({})", line.text, line.node)
+            },
+            since: line.since_step.map_or_else(|| "all steps".to_owned(), |step| format!("from step {step}")),
+        })
+        .collect()
+}
+
+fn validity(validity: &Validity) -> ValidityPart {
+    ValidityPart {
+        start_lag: format!("{}{}ms", format::ms(validity.start_lag_p99_us), format::THIN),
+        missed: format::count(validity.missed),
+        cpu: format!("{}{}%", format::percent(validity.cpu_share), format::THIN),
+        reasons: validity.reasons.clone(),
+        shared: validity.shared_machine,
+    }
+}
+
+fn long_operations(detail: &RunDetail) -> String {
+    let long = report::operations::long(detail);
+    if long.is_empty() { String::new() } else { part::table(&long, true) }
+}
+
+fn other_servers(detail: &RunDetail) -> Vec<(String, String)> {
+    let lead = report::lead_node(detail).unwrap_or_default();
+    report::target_data::nodes(detail)
+        .into_iter()
+        .filter(|node| *node != lead)
+        .map(|node| {
+            let table = report::target_data::of_node(detail, &node);
+            (table.title.clone(), part::table(&table, false))
+        })
+        .collect()
+}
+
+fn inventory(known: &Inventory, detail: &RunDetail) -> InventoryPart {
+    let none = |value: Option<u64>, word: &str| value.map_or_else(|| word.to_owned(), format::count);
+    InventoryPart {
+        known: known.clone(),
+        limits: known
+            .limits
+            .iter()
+            .map(|limit| (limit.name.clone(), none(limit.value, "no limit"), limit.source.clone()))
+            .collect(),
+        needs: needs(&detail.outline),
+        remarks: detail.outline.remarks.clone(),
+    }
+}
+
+/// What the largest load needs, against what there is.
+#[must_use]
+pub(super) fn needs(outline: &crate::scenario::plan::Outline) -> Vec<(String, String, String)> {
+    outline
+        .needs
+        .iter()
+        .map(|need| {
+            let available = need.available.map_or_else(|| "not known before the run".to_owned(), format::count);
+            (need.what.clone(), format::count(need.needed), available)
+        })
+        .collect()
+}

@@ -1,0 +1,161 @@
+//! The tables of the source reports, in every form.
+
+use rampart::{
+    model::Outcome,
+    report::{self, csv, format::THIN, markdown, target_data, text},
+};
+
+use crate::fixture;
+
+fn table(name: &str, made: &fixture::Made) -> report::Table {
+    (report::find(name).unwrap().page)(&made.detail)
+}
+
+/// Just enough of RFC 4180 to read our own files back.
+fn parse(text: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut field, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let mut signs = text.chars().peekable();
+    while let Some(sign) = signs.next() {
+        match (quoted, sign) {
+            (true, '"') if signs.peek() == Some(&'"') => {
+                field.push('"');
+                signs.next();
+            }
+            (true, '"') => quoted = false,
+            (true, _) => field.push(sign),
+            (false, '"') => quoted = true,
+            (false, ',') => row.push(std::mem::take(&mut field)),
+            (false, '\r') => {
+                assert_eq!(signs.next(), Some('\n'), "lines end in CRLF");
+                row.push(std::mem::take(&mut field));
+                rows.push(std::mem::take(&mut row));
+            }
+            (false, _) => field.push(sign),
+        }
+    }
+    rows
+}
+
+#[test]
+fn target_data_has_the_columns_of_the_source_report() {
+    let table = table("target-data", &fixture::capacity());
+    let heads: Vec<String> = table.columns.iter().map(markdown::head).collect();
+    assert_eq!(
+        heads,
+        [
+            "step",
+            "znodes",
+            "watches",
+            "connections",
+            "snapshot (MB)",
+            "snapshot every (s)",
+            "outstanding (mean)",
+            "CPU (%)",
+            "memory (GB)",
+            "net in (MB/s)",
+            "net out (MB/s)",
+            "disk read (kB/s)",
+            "disk write (MB/s)"
+        ]
+    );
+    assert_eq!(table.rows.len(), 9, "step 0 and eight loads, repeats once");
+    let text = markdown::render(&table);
+    assert!(text.contains("| 200 domains broke | 802 006 (+100 250) |"), "{text}");
+}
+
+#[test]
+fn what_was_not_sampled_is_said_and_never_zero() {
+    let made = fixture::capacity();
+    let table = table("target-data", &made);
+    let step_0 = &table.rows[0];
+    let snapshot = table.pairs(step_0).find(|(column, _)| column.id == "snapshot_mb").unwrap().1;
+    assert_eq!(snapshot.shown(), "not sampled");
+    assert_eq!(snapshot.value(), None);
+    let data = csv::render(&target_data::of_all(&made.detail));
+    let rows = parse(&data);
+    let at = rows[0].iter().position(|head| head == "snapshot_mb").unwrap();
+    assert_eq!(rows[1][at], "not sampled");
+}
+
+#[test]
+fn csv_keeps_ids_units_and_increments_apart() {
+    let data = csv::render(&target_data::of_all(&fixture::capacity().detail));
+    let rows = parse(&data);
+    assert_eq!(rows[0][..7], ["step", "load_domains", "outcome", "node", "znodes", "znodes_increment", "watches"]);
+    assert!(rows[0].iter().any(|head| head == "disk_read_kb_per_s"));
+    assert_eq!(rows[2][..6], ["1", "25", "held", fixture::NODE, "100256", "100250"]);
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{data}");
+}
+
+#[test]
+fn csv_quotes_and_does_not_become_a_formula() {
+    let mut table =
+        report::Table::new("t", "t", vec![report::Column::words("a", "a"), report::Column::words("b", "b")]);
+    table.push(report::Mark::None, vec![report::Cell::text("x,\"y\"\n"), report::Cell::text("=SUM(1)")]);
+    assert_eq!(csv::render(&table), "a,b\r\n\"x,\"\"y\"\"\n\",'=SUM(1)\r\n");
+}
+
+#[test]
+fn operations_show_every_step_the_share_and_too_few_samples() {
+    let table = table("operations", &fixture::capacity());
+    let text = markdown::render(&table);
+    let get = text.lines().find(|line| line.starts_with("| get ")).unwrap();
+    assert!(get.starts_with("| get | 4 234 | 4 120 | 3 219 |"), "{get}");
+    let watch = text.lines().find(|line| line.starts_with("| watch ")).unwrap();
+    assert!(watch.contains(" cut |"), "{watch}");
+    let delete = text.lines().find(|line| line.starts_with("| delete ephemeral ")).unwrap();
+    assert!(delete.contains("too few samples"), "{delete}");
+    assert!(table.columns.iter().any(|column| column.label == "200 / 0"), "{text}");
+    assert!(table.columns.iter().any(|column| column.label == "p99 at 175"), "{text}");
+}
+
+#[test]
+fn load_is_asked_against_achieved() {
+    let table = table("load", &fixture::capacity());
+    let last = table.rows.last().unwrap();
+    let cell = |id: &str| table.pairs(last).find(|(column, _)| column.id == id).unwrap().1.shown().replace(THIN, " ");
+    assert_eq!(cell("transactions_asked_per_s"), "2 000");
+    assert_eq!(cell("transactions_achieved_percent"), "71.0");
+    assert_eq!(cell("reads_asked_per_s"), "480");
+}
+
+#[test]
+fn counts_that_could_not_be_read_are_not_confirmed() {
+    let text = markdown::render(&report::load_ops::counts(&fixture::capacity().detail));
+    let line = text.lines().find(|line| line.starts_with("| 125 domains | sessions")).unwrap();
+    assert_eq!(line, "| 125 domains | sessions | 875 | not sampled | not sampled | 8 | not sampled |");
+    let text = markdown::render(&table("counts", &fixture::capacity()));
+    let line = text.lines().find(|line| line.starts_with("| 125 domains |")).unwrap();
+    assert!(line.ends_with("| 875 | not sampled | in part |"), "{line}");
+}
+
+#[test]
+fn void_and_repeated_trials_are_kept_with_their_reason() {
+    let made = fixture::capacity();
+    let table = table("trials", &made);
+    assert_eq!(table.rows.len(), made.detail.trials.len());
+    let text = markdown::render(&table);
+    assert!(text.contains("| 4 | 1 | 100 | void |"), "{text}");
+    assert!(text.contains("start lag p99 48.2 ms, limit 20 ms"), "{text}");
+}
+
+#[test]
+fn the_last_valid_trial_stands_for_its_step() {
+    let made = fixture::capacity();
+    let shown = report::steps::representative(&made.detail);
+    let step_4 = shown.iter().find(|trial| trial.step == 4).unwrap();
+    assert_eq!((step_4.trial, step_4.outcome), (2, Outcome::Held));
+}
+
+#[test]
+fn markdown_cannot_be_broken_by_names() {
+    let text = markdown::render(&table("target-data", &fixture::hostile()));
+    assert!(!text.contains("<script"), "{text}");
+}
+
+#[test]
+fn the_terminal_gets_the_same_table() {
+    let table = table("operations", &fixture::capacity());
+    let text = text::render(&table, None);
+    assert!(text.contains("create ephemeral") && text.contains("4 234"), "{text}");
+}
