@@ -219,12 +219,12 @@ mod tests {
     fn concluded(trials: &[(u64, Outcome)], stop: StopCode, required: Option<u64>) -> Verdict {
         let mut history: Vec<Trial> = Vec::new();
         for (step, (load, outcome)) in trials.iter().enumerate() {
-            let rate = if *outcome == Outcome::Broke { 100.0 } else { 1_000.0 };
-            for number in 1..=if *outcome == Outcome::Broke { 2 } else { 1 } {
+            let rate = if *outcome == Broke { 100.0 } else { 1_000.0 };
+            for number in 1..=if *outcome == Broke { 2 } else { 1 } {
                 let mut made = trial(u32::try_from(step).unwrap(), *load, vec![probe("get", rate, 1_000)]);
                 made.rules = rules().iter().map(|rule| rule.read(&made, &history, &[], "domains")).collect();
                 (made.trial, made.outcome) = (number, *outcome);
-                made.stop_code = matches!(outcome, Outcome::Broke | Outcome::Void | Outcome::Undecided).then_some(stop);
+                made.stop_code = matches!(outcome, Broke | Void | Undecided).then_some(stop);
                 history.push(made);
             }
         }
@@ -246,7 +246,8 @@ mod tests {
 
     #[test]
     fn every_end_of_the_table_has_its_status_and_exit_code() {
-        let cases: [(&[(u64, Outcome)], StopCode, Option<u64>, Status, u8); 14] = [
+        type Case = (&'static [(u64, Outcome)], StopCode, Option<u64>, Status, u8);
+        let cases: [Case; 14] = [
             (&[(0, Base), (10, Held), (20, Broke)], StopCode::ThroughputDrop, None, Status::CapacityFound, 0),
             (&[(0, Base), (10, Held), (20, Broke)], StopCode::ThroughputDrop, Some(10), Status::CapacityFound, 0),
             (&[(0, Base), (10, Held), (20, Broke)], StopCode::ThroughputDrop, Some(11), Status::CapacityFound, 2),

@@ -50,10 +50,9 @@ pub async fn run(plan: Plan, run: RunId, events: mpsc::Sender<RunEvent>, cancel:
         }
         Err((intake, stop, reason)) => (*intake, stop, Some(reason)),
     };
-    let reason = reason.or_else(|| match stop {
-        StopCode::UserAbort => Some("someone stopped it".to_owned()),
-        StopCode::TimeBudget => Some("its time budget was over".to_owned()),
-        _ => None,
+    let reason = reason.or_else(|| {
+        let ended = [(StopCode::UserAbort, "someone stopped it"), (StopCode::TimeBudget, "its time budget was over")];
+        ended.iter().find(|(code, _)| *code == stop).map(|(_, words)| (*words).to_owned())
     });
     let verdict = conclude(
         &Question {

@@ -132,22 +132,22 @@ impl Core {
     fn advance(&mut self, id: u32) -> bool {
         let now_ns = self.now_ns();
         let Some(domain) = self.domain_mut(id) else { return false };
-        domain.stage = match domain.stage {
+        let next = match domain.stage {
             Stage::Connecting => Stage::Structure,
             Stage::Structure => Stage::Registering,
             Stage::Registering => Stage::Watching,
-            other => {
-                let life = domain.life;
-                domain.stage = if other == Stage::Watching { Stage::Resident } else { other };
-                let options = self.options.clone();
-                self.schedule.enter(&options, id, life, now_ns);
-                self.filling -= 1;
-                self.resident += 1;
-                return false;
-            }
+            Stage::Watching => Stage::Resident,
+            Stage::Resident | Stage::Leaving | Stage::Removing => return false,
         };
+        domain.stage = next;
         domain.members.iter_mut().for_each(|member| member.cursor = 0);
-        true
+        if next == Stage::Resident {
+            let life = domain.life;
+            self.schedule.enter(&self.options, id, life, now_ns);
+            self.filling -= 1;
+            self.resident += 1;
+        }
+        next != Stage::Resident
     }
 
     /// Lets every owner of the stage make what is its own. True when all of it is there.
@@ -389,7 +389,7 @@ impl Core {
             // The window or the connection: what is under way brings us back here.
             SubmitError::Full | SubmitError::NotConnected => {}
             SubmitError::TooLarge | SubmitError::OutOfOrder => {
-                self.fail(false, format!("a request could not be sent: {error}"))
+                self.fail(false, format!("a request could not be sent: {error}"));
             }
         }
     }

@@ -355,6 +355,7 @@ impl Core {
         self.janitor.filter(|_| self.janitor_ready)
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "an event is handed over, as the hub hands it")]
     pub(super) fn on_event(&mut self, hub: &mut Hub<Tag>, event: Event<'_, Tag>) {
         match event {
             Event::Connected { session, reattached, .. } => self.on_connected(hub, session, reattached),
