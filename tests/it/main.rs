@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod claim;
-mod launch;
-mod sampling;
-#[path = "../../crates/zk-wire/tests/zookeeper/mod.rs"]
-mod zookeeper;
 mod api;
 mod app;
+mod claim;
+mod launch;
 mod runs;
+mod sampling;
 mod store;
 mod stream;
+#[path = "../../crates/zk-wire/tests/zookeeper/mod.rs"]
+mod zookeeper;
