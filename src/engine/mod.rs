@@ -1,6 +1,7 @@
 //! Clock and sockets: the life of a run, from launch to verdict. Tells everything as events, reads no database.
-//! `units` and `intake` are its hands and ears, `step` is one trial, `site` decides where load comes from.
+//! `units` and `intake` are its hands and ears, `step` is one trial, `gather` what it saw, `site` decides where load comes from.
 
+mod gather;
 mod intake;
 mod site;
 mod step;
