@@ -372,7 +372,10 @@ impl Managed for Target {
 impl Drop for Target {
     fn drop(&mut self) {
         self.servers.iter().for_each(Running::kill);
-        if let Err(error) = fs::remove_dir_all(&self.dir) {
+        // Reaped already: gone is what is wanted.
+        if let Err(error) = fs::remove_dir_all(&self.dir)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             tracing::warn!(dir = %self.dir.display(), "could not remove {}: {error}", self.dir.display());
         }
     }

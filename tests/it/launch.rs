@@ -34,15 +34,16 @@ fn signal(managed: &dyn Managed, signal: Signal) {
     assert_eq!(system.process(pid).unwrap().kill_with(signal), Some(true));
 }
 
-/// Waits, without a deadline of its own, until the server's process is in a state.
+/// Waits until the server's process is in a state; the limit only keeps a broken launcher from hanging the tests.
 async fn until(managed: &dyn Managed, wanted: impl Fn(&ProcessKind) -> bool) -> ProcessKind {
-    loop {
+    for _ in 0..6_000 {
         let kind = managed.process_states().remove(0).kind;
         if wanted(&kind) {
             return kind;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    panic!("the process stays {:?}", managed.process_states());
 }
 
 #[tokio::test]
@@ -169,9 +170,14 @@ async fn what_a_crash_left_is_found_and_ended() {
     // A start of another test may find it first.
     let _ = reap_orphans();
     until(&*managed, |kind| matches!(kind, ProcessKind::Exited(_))).await;
-    while managed.dir().exists() {
+    // The other finder may still be removing.
+    for _ in 0..1_000 {
+        if !managed.dir().exists() {
+            return;
+        }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    panic!("{} is still there", managed.dir().display());
 }
 
 #[tokio::test]
