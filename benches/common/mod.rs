@@ -1,5 +1,6 @@
 //! What benches share: a server of their own, the account of this process, and how figures are written.
 #![allow(dead_code, reason = "each bench uses the parts it needs")]
+#![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -11,23 +12,23 @@ use serde::Serialize;
 
 /// One measured figure. A figure that could not be measured is left out, with a line that says why.
 #[derive(Debug, Serialize)]
-pub struct Figure {
-    pub id: &'static str,
-    pub value: f64,
-    pub unit: &'static str,
+pub(crate) struct Figure {
+    pub(crate) id: &'static str,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
     /// Such as `<= 75`.
-    pub goal: Option<&'static str>,
-    pub peer: Option<&'static str>,
-    pub peer_value: Option<f64>,
+    pub(crate) goal: Option<&'static str>,
+    pub(crate) peer: Option<&'static str>,
+    pub(crate) peer_value: Option<f64>,
     /// This over the peer.
-    pub ratio: Option<f64>,
-    pub holds: Option<bool>,
+    pub(crate) ratio: Option<f64>,
+    pub(crate) holds: Option<bool>,
 }
 
 impl Figure {
     /// A figure with an upper bound.
     #[must_use]
-    pub fn at_most(id: &'static str, value: f64, unit: &'static str, goal: &'static str, bound: f64) -> Self {
+    pub(crate) fn at_most(id: &'static str, value: f64, unit: &'static str, goal: &'static str, bound: f64) -> Self {
         Self {
             id,
             value,
@@ -42,13 +43,13 @@ impl Figure {
 
     /// A figure without a goal.
     #[must_use]
-    pub fn plain(id: &'static str, value: f64, unit: &'static str) -> Self {
+    pub(crate) fn plain(id: &'static str, value: f64, unit: &'static str) -> Self {
         Self { id, value, unit, goal: None, peer: None, peer_value: None, ratio: None, holds: None }
     }
 }
 
 /// Prints the table of a bench and writes `target/bench/NAME.json`.
-pub fn finish(name: &str, figures: &[Figure]) {
+pub(crate) fn finish(name: &str, figures: &[Figure]) {
     println!("\n{name}, on {}", machine());
     println!("{:<28} {:>12}  {:<16} {:<12} {:<28} holds", "figure", "value", "unit", "goal", "peer (value, ratio)");
     for figure in figures {
@@ -75,7 +76,7 @@ pub fn finish(name: &str, figures: &[Figure]) {
 
 /// Cores, memory and model of this machine.
 #[must_use]
-pub fn machine() -> String {
+pub(crate) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let model = read("/proc/cpuinfo")
         .lines()
@@ -90,7 +91,7 @@ pub fn machine() -> String {
 
 /// CPU seconds that this process has used, from the scheduler's own account (nanoseconds, all threads alive or joined).
 #[must_use]
-pub fn cpu_s() -> f64 {
+pub(crate) fn cpu_s() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("/proc is there");
     let fields: Vec<&str> = stat.rsplit_once(')').expect("the name stands in brackets").1.split_whitespace().collect();
     let ticks: u64 = fields[11].parse::<u64>().expect("utime") + fields[12].parse::<u64>().expect("stime");
@@ -99,7 +100,7 @@ pub fn cpu_s() -> f64 {
 
 /// The largest resident memory that this process has had, in MiB.
 #[must_use]
-pub fn peak_rss_mib() -> f64 {
+pub(crate) fn peak_rss_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("/proc is there");
     let kib: f64 = status
         .lines()
@@ -109,7 +110,7 @@ pub fn peak_rss_mib() -> f64 {
 }
 
 /// A ZooKeeper of the bench's own.
-pub async fn zookeeper(
+pub(crate) async fn zookeeper(
     heap_mib: u32,
     jvm_args: &[&str],
     properties: &[(&str, &str)],

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
 
 use super::{ConfigFile, read_scenario};
 use crate::{
-    sample::generator,
+    sample::open_files,
     scenario::{self, Origin, Scenario, plan::Outline},
 };
 
@@ -25,9 +25,9 @@ pub(super) struct Arguments {
 pub(super) fn check(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = arguments.config.load()?;
     let text = read_scenario(&arguments.scenario)?;
-    let (_, open_files) = generator::open_files();
+    let open_files = open_files().and_then(|(_, limit)| limit);
     let outline = Scenario::parse(&text)
-        .and_then(|scenario| scenario::plan(&scenario, &config, Origin::LocalUser, Some(open_files)))
+        .and_then(|scenario| scenario::plan(&scenario, &config, Origin::LocalUser, open_files))
         .map_err(|faults| anyhow::anyhow!("{} is not sound:\n{faults}", arguments.scenario.display()))?
         .outline;
     if arguments.json {

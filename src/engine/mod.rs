@@ -146,8 +146,7 @@ impl Floor {
         for note in sites.notes {
             intake.tell(RunEvent::Note { at_ns: clock.now_ns(), text: note }).await;
         }
-        let mut samplers = target.samplers(clock, &inventory);
-        samplers.push(crate::sample::generator::sampler(clock));
+        let samplers = target.samplers(clock, &inventory);
         intake.writes = plan.scenario.workload.writes();
         intake.sample_with(samplers);
         let mut floor = Self {

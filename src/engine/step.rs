@@ -313,14 +313,14 @@ impl Floor {
         let own = |metric: &str| -> Vec<f64> {
             samples.iter().filter(|s| s.node == GENERATOR && s.metric == metric).map(|s| s.value).collect()
         };
-        let (open_files, open_files_limit) = crate::sample::generator::open_files();
+        let (open_files, limit) = crate::sample::open_files().unwrap_or_default();
         Health {
             start_lag_p99_us: merged.start_lag_p99_us(),
             missed: merged.missed,
             cpu_share: SeriesStat::of(&own("generator_cpu_share")).map_or(0.0, |stat| stat.mean),
             busiest_thread_share: merged.thread_share,
             open_files,
-            open_files_limit,
+            open_files_limit: limit.unwrap_or(0),
             clock_jump_ms: (self.intake.clock.wall_offset_ns() - self.wall_offset_ns) as f64 / 1e6,
         }
     }

@@ -214,10 +214,11 @@ async fn answers(node: &Node) -> bool {
 /// Whether it is this process that listens there. Somebody else's server may have taken the port and answer just as
 /// well. Unknown counts as yes: the process lives, and one that cannot bind its port ends.
 async fn listens(pid: u32, address: SocketAddr) -> bool {
-    let owner = tokio::task::spawn_blocking(move || {
-        listeners::get_process_by_port(address.port(), listeners::Protocol::TCP).map(|process| process.pid).ok()
+    let seen = tokio::task::spawn_blocking(move || {
+        let all = listeners::get_all().ok()?;
+        Some(all.iter().any(|each| each.process.pid == pid && each.socket.port() == address.port()))
     });
-    owner.await.ok().flatten().is_none_or(|owner| owner == pid)
+    seen.await.ok().flatten().unwrap_or(true)
 }
 
 fn spawn(recipe: &Recipe, programs: &Programs, node: &Node) -> io::Result<Child> {

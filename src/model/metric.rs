@@ -70,7 +70,7 @@ pub const METRICS: &[Metric] = &[
         "request_latency_ms",
         "request latency, server's mean",
         "ms",
-        "interval mean from packets and latency where the server has sums; pings are included",
+        "interval mean from sums and counts of readlatency and updatelatency (mntr, 3.6 and later); pings are included",
     ),
     gauge("snapshot_bytes", "snapshot", "bytes", "the newest snapshot file of the data directory"),
     gauge("snapshot_interval_s", "snapshot every", "s", "time between the two newest snapshot files"),
@@ -109,6 +109,14 @@ pub const METRICS: &[Metric] = &[
     rate("load_reads_per_s", "load's reads achieved", "per_s", "the load units' own count"),
     gauge("generator_cpu_share", "generator CPU", "share", "this process, of all cores of this machine"),
     gauge("generator_memory_bytes", "generator memory", "bytes", "this process"),
+    gauge("generator_open_files", "generator open files", "", "this process (/proc/self/fd)"),
+    gauge(
+        "generator_open_files_limit",
+        "generator open files limit",
+        "",
+        "soft limit of this process (/proc/self/limits)",
+    ),
+    rate("generator_steal_share", "stolen CPU", "share", "steal of all ticks of this machine's cores (/proc/stat)"),
     gauge("start_lag_p99_ms", "start lag, p99", "ms", "how late due operations were sent, over the last second"),
     gauge("missed_arrivals", "missed arrivals", "", "due operations that were never sent, over the last second"),
 ];
@@ -117,4 +125,41 @@ pub const METRICS: &[Metric] = &[
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn row(metric: &Metric) -> String {
+        let Metric { name, label, unit, kind, source } = metric;
+        let kind = match kind {
+            Kind::Gauge => "gauge",
+            Kind::Rate => "rate",
+        };
+        let unit = if unit.is_empty() { "count" } else { unit };
+        format!("| `{name}` | {label} | {unit} | {kind} | {source} |")
+    }
+
+    #[test]
+    fn the_table_of_the_documents_has_every_metric_and_no_other() {
+        let table = include_str!("../../docs/METRICS.md");
+        let written: HashSet<_> = table.lines().filter(|line| line.starts_with("| `")).map(str::to_owned).collect();
+        let known: HashSet<_> = METRICS.iter().map(row).collect();
+        let missing: Vec<_> = METRICS.iter().map(row).filter(|row| !written.contains(row)).collect();
+        assert!(missing.is_empty(), "docs/METRICS.md lacks\n{}", missing.join("\n"));
+        let unknown: Vec<_> = written.difference(&known).collect();
+        assert!(unknown.is_empty(), "docs/METRICS.md has {unknown:?}");
+    }
+
+    #[test]
+    fn names_are_unique_and_end_in_their_unit() {
+        let names: HashSet<_> = METRICS.iter().map(|metric| metric.name).collect();
+        assert_eq!(names.len(), METRICS.len());
+        for metric in METRICS.iter().filter(|metric| !metric.unit.is_empty()) {
+            assert!(metric.name.ends_with(metric.unit), "{} is in {}", metric.name, metric.unit);
+        }
+    }
 }

@@ -106,8 +106,9 @@ pub struct Health {
     pub cpu_share: f64,
     /// Share of one core that the busiest load thread used (0..1), where it could be read.
     pub busiest_thread_share: Option<f64>,
-    /// Open file descriptors against their limit.
+    /// Open file descriptors of this process.
     pub open_files: u64,
+    /// How many it may have; 0: no limit, or not known.
     pub open_files_limit: u64,
     /// How far the wall clock moved against the monotonic one, in milliseconds.
     pub clock_jump_ms: f64,

@@ -43,8 +43,8 @@ impl Default for Seams {
     fn default() -> Self {
         Self {
             plan: Arc::new(|text, config, origin| {
-                let (_, limit) = crate::sample::generator::open_files();
-                crate::scenario::plan(&Scenario::parse(text)?, config, origin, Some(limit))
+                let limit = crate::sample::open_files().and_then(|(_, limit)| limit);
+                crate::scenario::plan(&Scenario::parse(text)?, config, origin, limit)
             }),
             engine: Arc::new(|plan, run, events, cancel| Box::pin(crate::engine::run(plan, run, events, cancel))),
             reap: Arc::new(crate::launch::reap),

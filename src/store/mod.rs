@@ -11,10 +11,18 @@ pub mod rows;
 pub mod runs;
 pub mod trials;
 
-use std::{fs::File, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs::File,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use sqlx::{
-    Sqlite, SqlitePool, Transaction,
+    Connection, Sqlite, SqliteConnection, SqlitePool, Transaction,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
@@ -37,6 +45,8 @@ const READERS: u32 = 4;
 pub struct Store {
     writer: SqlitePool,
     readers: SqlitePool,
+    /// The limit of [`Store::limit_pages`]; 0 without one.
+    pages: Arc<AtomicU32>,
     /// Held as long as any clone lives: a second server must not write the same runs.
     _lock: Arc<File>,
 }
@@ -57,12 +67,22 @@ impl Store {
             .synchronous(SqliteSynchronous::Full);
         let open =
             |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Open { path: path.to_owned(), source };
-        // The writer's only connection lives as long as the store: `limit_pages` and the page cache stay with it.
+        let pages = Arc::new(AtomicU32::new(0));
+        let limit = Arc::clone(&pages);
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
-            .min_connections(1)
             .idle_timeout(None)
             .max_lifetime(None)
+            .after_connect(move |connection, _| {
+                let pages = limit.load(Ordering::Relaxed);
+                Box::pin(async move { set_page_limit(connection, pages).await })
+            })
+            // On a full disk SQLite undoes the transaction by itself; sqlx goes on believing in it and would refuse
+            // every later one on this connection.
+            .before_acquire(|connection, _| {
+                let clean = !connection.is_in_transaction();
+                Box::pin(async move { Ok(clean) })
+            })
             .connect_with(options.clone().create_if_missing(true))
             .await
             .map_err(|source| open(source.into()))?;
@@ -72,7 +92,7 @@ impl Store {
             .connect_with(options.read_only(true))
             .await
             .map_err(|source| open(source.into()))?;
-        Ok(Self { writer, readers, _lock: Arc::new(lock) })
+        Ok(Self { writer, readers, pages, _lock: Arc::new(lock) })
     }
 
     /// Begins a transaction of the only writer; waits while another is open. Dropping it undoes it.
@@ -89,11 +109,8 @@ impl Store {
     /// # Errors
     /// When the database cannot be reached.
     pub async fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
-        let mut connection = self.writer.acquire().await?;
-        // A pragma takes no parameters; a number cannot carry SQL.
-        let sql = sqlx::AssertSqlSafe(format!("pragma max_page_count = {pages}"));
-        sqlx::query(sql).execute(&mut *connection).await?;
-        Ok(())
+        self.pages.store(pages, Ordering::Relaxed);
+        Ok(set_page_limit(&mut *self.writer.acquire().await?, pages).await?)
     }
 
     /// Whether the database answers.
@@ -207,4 +224,13 @@ impl Store {
         self.readers.close().await;
         self.writer.close().await;
     }
+}
+
+async fn set_page_limit(connection: &mut SqliteConnection, pages: u32) -> Result<(), sqlx::Error> {
+    if pages > 0 {
+        // A pragma takes no parameters; a number cannot carry SQL.
+        let sql = sqlx::AssertSqlSafe(format!("pragma max_page_count = {pages}"));
+        sqlx::query(sql).execute(connection).await?;
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Systems under test: what each must offer. One folder a system and one line in [`TargetSpec`].
 //! Knows the model only: nothing here loads, judges or stores.
 
+mod host;
 pub mod zookeeper;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -61,13 +62,14 @@ pub trait Target: Send + Sync + std::fmt::Debug {
     /// When no node answers, none serves, the root path is missing, or credentials are refused.
     async fn inventory(&self) -> Result<Inventory, TargetError>;
 
-    /// What the target counts right now: `znodes`, `watches`, `ephemerals`, `sessions`, as far as it tells.
+    /// What takes readings while a run goes on, for the nodes of an inventory.
+    fn samplers(&self, clock: Clock, inventory: &Inventory) -> Vec<Box<dyn Sampler>>;
+
+    /// How much the target holds now, as it says itself: `znodes`, `watches`, `ephemerals`, `sessions` and the like.
+    /// What it cannot tell is absent, never zero.
     async fn counts(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
-
-    /// What takes readings while a run goes on, for the nodes of an inventory.
-    fn samplers(&self, clock: Clock, inventory: &Inventory) -> Vec<Box<dyn Sampler>>;
 
     /// Creates the run's root with a lease, which locks the target across servers and command lines.
     ///

@@ -66,8 +66,8 @@ const FILES: [&str; 2] = ["max-load.toml", "smoke.toml"];
 
 async fn scenarios() -> Response {
     let files = FILES.map(str::to_owned);
-    let mut checked = pages::scenarios::Checked::default();
-    checked.outline = Some(crate::fixture::capacity().detail.outline);
+    let outline = Some(crate::fixture::capacity().detail.outline);
+    let checked = pages::scenarios::Checked { outline, faults: Vec::new() };
     let text = crate::fixture::capacity().detail.scenario_text;
     pages::html(&pages::scenarios::view(&files, Some(FILES[0]), &text, "key-1", &checked))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rampart::{
-    launch::{LaunchError, Managed, ProcessKind, Recipe, launcher, managed_base},
+    launch::{LaunchError, Managed, Orphan, ProcessKind, Recipe, launcher, managed_base, reap, reap_orphans},
     model::RunId,
     target::{
         Condition,
@@ -151,4 +151,39 @@ async fn at_the_connection_limit_answers_are_empty_from_that_address_only() {
     assert!(srvr(&*managed).await.is_ok(), "another address of the sampler is another count");
     drop(load);
     managed.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_crash_left_is_found_and_ended() {
+    let managed = start(&recipe()).await.unwrap();
+    let owner = managed.dir().join("owner.json");
+    let mut written: serde_json::Value = serde_json::from_slice(&std::fs::read(&owner).unwrap()).unwrap();
+    assert_eq!(written["owner_pid"], std::process::id());
+    assert_eq!(written["servers"][0]["pid"], managed.nodes()[0].pid);
+    let _ = reap_orphans();
+    assert_eq!(managed.process_states().remove(0).kind, ProcessKind::Running, "its owner lives");
+
+    // The owner's pid belongs to another process now.
+    written["owner_started_s"] = 1.into();
+    std::fs::write(&owner, written.to_string()).unwrap();
+    // A start of another test may find it first.
+    let _ = reap_orphans();
+    until(&*managed, |kind| matches!(kind, ProcessKind::Exited(_))).await;
+    while managed.dir().exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_orphan_of_the_journal_is_ended_only_if_it_is_it() {
+    let managed = start(&recipe()).await.unwrap();
+    let state = managed.process_states().remove(0);
+    let orphan = Orphan { pid: state.pid, process_started_s: state.started_s, dir: managed.dir().to_path_buf() };
+    let other =
+        Orphan { process_started_s: state.started_s - 100, dir: managed_base().join("other"), ..orphan.clone() };
+    let _ = reap(&other);
+    assert_eq!(managed.process_states().remove(0).kind, ProcessKind::Running);
+    assert!(reap(&orphan));
+    until(&*managed, |kind| matches!(kind, ProcessKind::Exited(_))).await;
+    assert!(!managed.dir().exists());
 }

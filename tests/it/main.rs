@@ -1,6 +1,6 @@
-//! One integration binary: `cargo test --test it`.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-#![expect(
+//! Everything that needs more than one layer, a browser, or a real server.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_lossless,
@@ -8,10 +8,19 @@
 )]
 #![allow(unreachable_pub, missing_debug_implementations, reason = "nothing here is used from outside")]
 
+mod api;
+mod app;
 mod browser;
+mod claim;
 mod fixture;
 mod fixture_server;
 mod launch;
 mod pages;
 mod report;
+mod runs;
+mod sampling;
+mod store;
 mod stored;
+mod stream;
+#[path = "../../crates/zk-wire/tests/zookeeper/mod.rs"]
+mod zookeeper;

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     code::ErrorCode,
     event::{ConnectError, ConnectOptions, Disconnect, Event, SessionView, SubmitError},
-    hub::{Hub, SessionKey},
+    hub::{Hub, SessionKey, Waker},
     reply::{MultiResult, Reply, ReplyError, Stat},
     request::{CreateMode, MultiOp, Request},
     write::MultiWriter,
@@ -246,6 +246,23 @@ impl Client {
                 return Ok(());
             }
         }
+    }
+
+    /// One pass of at most `timeout`, ended early by a [`Waker`]: for a thread that keeps the session alive while it
+    /// waits for orders.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub fn pass(&mut self, timeout: Duration) -> Result<(), ClientError> {
+        self.turn(timeout, |_, _| ())
+    }
+
+    /// What other threads end a [`pass`](Self::pass) with. Make one only.
+    ///
+    /// # Errors
+    /// When the system gives none.
+    pub fn waker(&self) -> Result<Waker, ClientError> {
+        self.hub.waker().map_err(ClientError::Io)
     }
 
     /// Closes the session, with its ephemerals, and waits for the answer.

@@ -22,7 +22,7 @@ pub enum GcEvent {
 }
 
 /// A log that is read from where the last round ended.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct GcLog {
     path: PathBuf,
     offset: u64,

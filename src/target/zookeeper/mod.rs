@@ -1,18 +1,30 @@
 //! ZooKeeper as a target: inventory, samplers, the run's root and its lease.
 
 pub mod admin;
+mod census;
+mod claim;
+mod files;
 pub mod four_letter;
 pub mod gc_log;
+mod inventory;
+mod sampler;
+mod server;
+pub mod snapshots;
 pub mod srvr;
 pub mod stats;
 
-use std::net::SocketAddr;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::{Claim, CleanPace, CleanReport, ManagedNode, Sampler, Target, TargetError};
-use crate::model::{Clock, Inventory, RunId};
+use crate::{
+    model::{Clock, Inventory, RunId},
+    sample::{Generator, Interface, Process},
+};
+pub use census::Census;
+use server::Server;
 
 /// Where a ZooKeeper is, and how to get in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,24 +60,56 @@ impl Zookeeper {
     pub fn new(spec: ZookeeperSpec, managed: Vec<ManagedNode>) -> Self {
         Self { spec, managed }
     }
+
+    /// Asks all servers once, now, how much they hold.
+    ///
+    /// # Errors
+    /// [`TargetError::Unreachable`] or [`TargetError::NotServing`] when no server answers `srvr`.
+    pub async fn census(&self) -> Result<Census, TargetError> {
+        census::take(&self.servers()).await
+    }
+
+    fn servers(&self) -> Vec<Server> {
+        Server::all(&self.spec, &self.managed)
+    }
 }
 
 #[async_trait]
 impl Target for Zookeeper {
     async fn inventory(&self) -> Result<Inventory, TargetError> {
-        let _ = (&self.spec, &self.managed);
-        Err(TargetError::Other("not yet".to_owned()))
+        inventory::take(&self.servers()).await
     }
 
-    fn samplers(&self, _clock: Clock, _inventory: &Inventory) -> Vec<Box<dyn Sampler>> {
-        Vec::new()
+    fn samplers(&self, clock: Clock, inventory: &Inventory) -> Vec<Box<dyn Sampler>> {
+        let mut samplers: Vec<Box<dyn Sampler>> = Vec::new();
+        for server in self.servers() {
+            let restarts = sampler::Restarts::default();
+            let node = inventory.nodes.iter().find(|node| node.name == server.name);
+            if let Some(managed) = &server.managed {
+                samplers.push(Box::new(files::GcSampler::new(clock, managed)));
+                samplers.push(Box::new(files::SnapshotSampler::new(clock, managed)));
+            }
+            let process = node.and_then(|node| Process::new(clock, &node.name, node.pid?));
+            samplers.extend(process.map(|process| Box::new(process) as Box<dyn Sampler>));
+            if node.is_some_and(inventory::uses_interface) {
+                samplers.push(Box::new(Interface::new(clock, &server.name, server.address.ip())));
+            }
+            samplers.push(Box::new(sampler::SrvrSampler::new(clock, server.clone(), restarts.clone())));
+            samplers.push(Box::new(sampler::StatsSampler::new(clock, server, restarts)));
+        }
+        samplers.extend(Generator::new(clock).map(|generator| Box::new(generator) as Box<dyn Sampler>));
+        samplers
     }
 
-    async fn claim(&self, _run: RunId) -> Result<Box<dyn Claim>, TargetError> {
-        Err(TargetError::Other("not yet".to_owned()))
+    async fn counts(&self) -> BTreeMap<String, u64> {
+        self.census().await.map(|census| census.counts()).unwrap_or_default()
     }
 
-    async fn clean(&self, _pace: CleanPace) -> Result<CleanReport, TargetError> {
-        Err(TargetError::Other("not yet".to_owned()))
+    async fn claim(&self, run: RunId) -> Result<Box<dyn Claim>, TargetError> {
+        claim::claim(self.spec.clone(), run).await
+    }
+
+    async fn clean(&self, pace: CleanPace) -> Result<CleanReport, TargetError> {
+        claim::clean(self.spec.clone(), pace).await
     }
 }

@@ -1,0 +1,370 @@
+//! A run's root and its lease. The lease is an ephemeral znode under the root, kept alive by one control session on
+//! a thread of its own: it is the lock on the target, across servers and command lines.
+
+mod control;
+mod remove;
+
+use std::{
+    sync::mpsc::{Receiver, Sender, TryRecvError, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use tokio::sync::oneshot;
+use zk_wire::{ClientError, CreateMode, ErrorCode, SessionId, Stat, SubmitError, Waker};
+
+use self::{
+    control::Control,
+    remove::{Pace, Removed, remove_under},
+};
+use super::ZookeeperSpec;
+use crate::{
+    model::RunId,
+    target::{Claim, CleanPace, CleanReport, TargetError},
+};
+
+const LEASE: &str = "lease";
+const PREFIX: &str = "rampart-";
+/// Between two attempts to get a lost connection back.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// Claims the target for a run.
+pub(super) async fn claim(spec: ZookeeperSpec, run: RunId) -> Result<Box<dyn Claim>, TargetError> {
+    let (tell, told) = oneshot::channel();
+    let (orders, taken) = channel();
+    let name = format!("lease {}", run.short());
+    let held = thread::Builder::new().name(name).spawn(move || match take(&spec, run) {
+        Ok((control, root, waker)) => {
+            // Nobody waits any more: the run was cancelled meanwhile.
+            if tell.send(Ok((root.clone(), waker))).is_err() {
+                let _ = Holder { spec, control, root, session: None, lost: false }.release(CleanPace::default());
+                return;
+            }
+            let session = control.client.session().map(|session| session.id);
+            Holder { spec, control, root, session, lost: false }.hold(&taken);
+        }
+        Err(error) => drop(tell.send(Err(error))),
+    });
+    held.map_err(|error| TargetError::Other(format!("no thread for the lease: {error}")))?;
+    let (root, waker) = told.await.map_err(|_gone| TargetError::Other("the lease's thread died".to_owned()))??;
+    Ok(Box::new(Lease { root, orders, waker }))
+}
+
+/// Removes what runs that are gone have left.
+pub(super) async fn clean(spec: ZookeeperSpec, pace: CleanPace) -> Result<CleanReport, TargetError> {
+    let cleaned = tokio::task::spawn_blocking(move || clean_roots(&spec, pace)).await;
+    cleaned.map_err(|error| TargetError::Other(format!("cleaning broke off: {error}")))?
+}
+
+/// The claim as the run holds it; the work is done on the lease's thread.
+#[derive(Debug)]
+struct Lease {
+    root: String,
+    orders: Sender<Order>,
+    waker: Waker,
+}
+
+#[derive(Debug)]
+enum Order {
+    Release(CleanPace, oneshot::Sender<Result<CleanReport, TargetError>>),
+    Abandon,
+}
+
+impl Lease {
+    fn order(&self, order: Order) {
+        // A thread that is gone drops the answer's channel, which says so.
+        let _ = self.orders.send(order);
+        let _ = self.waker.wake();
+    }
+}
+
+#[async_trait]
+impl Claim for Lease {
+    fn root(&self) -> &str {
+        &self.root
+    }
+
+    async fn release(self: Box<Self>, pace: CleanPace) -> Result<CleanReport, TargetError> {
+        let (tell, told) = oneshot::channel();
+        self.order(Order::Release(pace, tell));
+        told.await.map_err(|_gone| TargetError::Other(format!("the lease's thread died; {} is left", self.root)))?
+    }
+
+    fn abandon(self: Box<Self>) {
+        self.order(Order::Abandon);
+    }
+}
+
+impl Drop for Lease {
+    /// A claim dropped without a word is let go: what it created is left to cleaning.
+    fn drop(&mut self) {
+        self.order(Order::Abandon);
+    }
+}
+
+/// Creates root and lease, and looks whether another run was first.
+fn take(spec: &ZookeeperSpec, run: RunId) -> Result<(Control, String, Waker), TargetError> {
+    let mut control = Control::connect(spec, None)?;
+    control.check_chroot()?;
+    let root = format!("{}{}", control.chroot, run.root());
+    let lease = format!("{root}/{LEASE}");
+    let host = sysinfo::System::host_name().unwrap_or_else(|_unknown| "unknown host".to_owned());
+    let text = format!("{host}\n{}\n{run}\n", std::process::id());
+
+    // Together, so that cleaning never sees a root of a living run without its lease.
+    let created = control.client.multi_with(|w| {
+        w.create(&root, b"", CreateMode::Persistent);
+        w.create(&lease, text.as_bytes(), CreateMode::Ephemeral);
+    });
+    let created = match created.map_err(|error| control.explain(error))? {
+        None => Ok(()),
+        // A run that is continued under its id finds its root.
+        Some((_, ErrorCode::NodeExists)) => {
+            control.client.create(&lease, text.as_bytes(), CreateMode::Ephemeral).map(drop)
+        }
+        Some((_, code)) => Err(ClientError::Server(code)),
+    };
+    match created {
+        Ok(()) => {}
+        Err(ClientError::Server(ErrorCode::NodeExists)) => {
+            let holder = holder(&mut control, &root)?.map_or_else(|| format!("run {}", run.short()), |(_, who)| who);
+            return Err(TargetError::InUse { holder });
+        }
+        Err(error) => return Err(control.explain(error)),
+    }
+    match earlier(&mut control, &root, &lease) {
+        Ok(None) => {
+            let waker = control.client.waker().map_err(|error| control.explain(error))?;
+            Ok((control, root, waker))
+        }
+        lost => {
+            // Closing takes the lease along; the root goes first, if it is as it was created.
+            let _ = control.client.multi_with(|w| {
+                w.delete(&lease, -1);
+                w.delete(&root, -1);
+            });
+            let _ = control.client.close();
+            lost.and_then(|who| {
+                who.map_or(Err(TargetError::Other("no lease".to_owned())), |holder| Err(TargetError::InUse { holder }))
+            })
+        }
+    }
+}
+
+/// Who holds the target with a lease older than ours, if anyone does. Every run creates its lease before it looks, so
+/// of two the later one always sees the earlier.
+fn earlier(control: &mut Control, root: &str, lease: &str) -> Result<Option<String>, TargetError> {
+    let own = control.client.exists(lease).map_err(|error| control.explain(error))?;
+    let own = own.ok_or_else(|| TargetError::Other(format!("{lease} vanished as soon as it was created")))?;
+    for other in roots(control)? {
+        if other != root
+            && let Some((stat, who)) = holder(control, &other)?
+            && stat.czxid < own.czxid
+        {
+            return Ok(Some(who));
+        }
+    }
+    Ok(None)
+}
+
+/// Full paths of the roots of runs, in order. Only names that a run gives itself: nothing else may ever be removed.
+fn roots(control: &mut Control) -> Result<Vec<String>, TargetError> {
+    let chroot = control.chroot.clone();
+    let path = if chroot.is_empty() { "/" } else { &chroot };
+    let names = control.client.sync(path).and_then(|()| control.client.children(path));
+    let mut roots: Vec<String> = names
+        .map_err(|error| control.explain(error))?
+        .into_iter()
+        .filter(|name| name.strip_prefix(PREFIX).is_some_and(is_short_id))
+        .map(|name| format!("{chroot}/{name}"))
+        .collect();
+    roots.sort_unstable();
+    Ok(roots)
+}
+
+fn is_short_id(text: &str) -> bool {
+    text.len() == 8 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// The living lease of a root, with its holder in words.
+fn holder(control: &mut Control, root: &str) -> Result<Option<(Stat, String)>, TargetError> {
+    let short = root.rsplit_once(PREFIX).map_or(root, |(_, short)| short);
+    match control.client.get(&format!("{root}/{LEASE}")) {
+        Ok((text, stat)) => {
+            let text = String::from_utf8_lossy(&text);
+            let mut lines = text.lines();
+            let (host, pid) = (lines.next().unwrap_or("unknown host"), lines.next().unwrap_or("unknown"));
+            Ok(Some((stat, format!("run {short} ({host}, pid {pid})"))))
+        }
+        Err(ClientError::Server(ErrorCode::NoNode)) => Ok(None),
+        Err(error) => Err(control.explain(error)),
+    }
+}
+
+/// What the lease's thread has.
+#[derive(Debug)]
+struct Holder {
+    spec: ZookeeperSpec,
+    control: Control,
+    root: String,
+    session: Option<SessionId>,
+    /// The session has expired, and the lease with it.
+    lost: bool,
+}
+
+impl Holder {
+    /// Keeps the lease until told otherwise.
+    fn hold(mut self, orders: &Receiver<Order>) {
+        loop {
+            match orders.try_recv() {
+                Ok(Order::Release(pace, tell)) => {
+                    let _ = tell.send(self.release(pace));
+                    return;
+                }
+                Ok(Order::Abandon) | Err(TryRecvError::Disconnected) => {
+                    // Without a session left, the lease is gone or goes by itself.
+                    let _ = self.control.client.close();
+                    return;
+                }
+                Err(TryRecvError::Empty) => {}
+            }
+            let held = if self.lost {
+                thread::sleep(RETRY);
+                Ok(())
+            } else {
+                // Ended by the waker; the bound is for a wake-up that came in between.
+                self.control.client.pass(Duration::from_secs(1))
+            };
+            if held.is_err() {
+                self.reconnect();
+            }
+        }
+    }
+
+    /// Takes up the lease's session again after the connection was lost; one attempt.
+    fn reconnect(&mut self) {
+        match Control::connect(&self.spec, self.session) {
+            // A waker belongs to one hub: from here on orders are seen at the end of a pass.
+            Ok(control) => self.control = control,
+            Err(TargetError::Other(text)) => {
+                tracing::error!(root = %self.root, "the lease of {} is lost: {text}", self.root);
+                self.lost = true;
+            }
+            Err(error) => {
+                tracing::warn!(root = %self.root, "the lease's connection is lost: {error}");
+                thread::sleep(RETRY);
+            }
+        }
+    }
+
+    /// Removes everything under the root, then lease and root together.
+    fn release(mut self, pace: CleanPace) -> Result<CleanReport, TargetError> {
+        let deadline = Instant::now() + pace.limit;
+        let removed = remove_root(&self.spec, &mut self.control, &self.root, self.session, pace, deadline);
+        // The lease goes at once in any case, so that cleaning need not wait for what is left.
+        let _ = self.control.client.close();
+        let removed = removed?;
+        if !removed.complete {
+            return Err(TargetError::Other(format!(
+                "{} is not removed: {} znodes went within {} s",
+                self.root,
+                removed.znodes,
+                pace.limit.as_secs()
+            )));
+        }
+        Ok(CleanReport { removed_roots: vec![self.root], removed_znodes: removed.znodes, skipped: Vec::new() })
+    }
+}
+
+/// Removes a root with all that is under it, its lease last. A lost connection is taken up again until the deadline.
+fn remove_root(
+    spec: &ZookeeperSpec,
+    control: &mut Control,
+    root: &str,
+    session: Option<SessionId>,
+    pace: CleanPace,
+    deadline: Instant,
+) -> Result<Removed, TargetError> {
+    let mut removed = Removed::default();
+    let mut budget = Pace::new(pace.deletes_per_s);
+    loop {
+        let under = remove_under(&mut control.client, root, Some(LEASE), &mut budget, deadline, &mut removed);
+        let done = match under {
+            Ok(()) if !removed.complete => return Ok(removed),
+            Ok(()) => finish(control, root, &mut removed),
+            Err(error) => Err(error),
+        };
+        removed.complete = false;
+        match done {
+            Ok(true) => {
+                removed.complete = true;
+                return Ok(removed);
+            }
+            // Something has come again.
+            Ok(false) => {}
+            Err(
+                ClientError::Disconnected(_) | ClientError::Refused(SubmitError::NotConnected) | ClientError::TimedOut,
+            ) if Instant::now() < deadline => {
+                thread::sleep(RETRY);
+                // The session may be gone by now; its lease then is too, and a new one does as well.
+                let again = Control::connect(spec, session).or_else(|_| Control::connect(spec, None));
+                if let Ok(again) = again {
+                    *control = again;
+                }
+            }
+            Err(error) => return Err(control.explain(error)),
+        }
+        if Instant::now() >= deadline {
+            return Ok(removed);
+        }
+    }
+}
+
+/// Deletes lease and root; false when the root is not empty.
+fn finish(control: &mut Control, root: &str, removed: &mut Removed) -> Result<bool, ClientError> {
+    let lease = format!("{root}/{LEASE}");
+    let held = control.client.exists(&lease)?.is_some();
+    let failed = control.client.multi_with(|w| {
+        if held {
+            w.delete(&lease, -1);
+        }
+        w.delete(root, -1);
+    })?;
+    match failed {
+        None => {
+            removed.znodes += 1 + u64::from(held);
+            Ok(true)
+        }
+        Some((_, ErrorCode::NotEmpty)) => Ok(false),
+        // The lease went in between (look again), or the root is gone already.
+        Some((_, ErrorCode::NoNode)) => Ok(control.client.exists(root)?.is_none()),
+        Some((_, code)) => Err(ClientError::Server(code)),
+    }
+}
+
+fn clean_roots(spec: &ZookeeperSpec, pace: CleanPace) -> Result<CleanReport, TargetError> {
+    let deadline = Instant::now() + pace.limit;
+    let mut control = Control::connect(spec, None)?;
+    control.check_chroot()?;
+    let mut report = CleanReport::default();
+    for root in roots(&mut control)? {
+        if let Some((_, who)) = holder(&mut control, &root)? {
+            report.skipped.push(format!("{root}: its lease is held by {who}"));
+            continue;
+        }
+        if Instant::now() >= deadline {
+            report.skipped.push(format!("{root}: no time was left"));
+            continue;
+        }
+        let removed = remove_root(spec, &mut control, &root, None, pace, deadline)?;
+        report.removed_znodes += removed.znodes;
+        if removed.complete {
+            report.removed_roots.push(root);
+        } else {
+            report.skipped.push(format!("{root}: no time was left for the rest after {} znodes", removed.znodes));
+        }
+    }
+    let _ = control.client.close();
+    Ok(report)
+}
