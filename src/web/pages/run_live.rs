@@ -161,11 +161,12 @@ fn left(from_ns: i64, until_ns: i64, now_ns: i64) -> Option<Left> {
     })
 }
 
-/// While filling the event stream says it; else the newest reading of what is in place.
+/// While filling the event stream says it; else a reading of this phase. An older reading would be of another load.
 fn asked(phase: &PhaseNow, unit: &str, series: &[Series]) -> Option<Asked> {
     let in_place = || {
         let series = series.iter().find(|series| series.metric == "load_confirmed")?;
-        series.points.last().map(|(_, value)| format::whole(*value))
+        let newest = series.points.last().filter(|(at, _)| *at >= phase.since_ns);
+        newest.map(|(_, value)| format::whole(*value))
     };
     let confirmed = phase.confirmed.or_else(in_place)?;
     let text = format!("{} of {} {unit} confirmed", format::count(confirmed), format::count(phase.load));
