@@ -1,6 +1,8 @@
 //! How fast a population is put in place: 700 domains of the source report, with and without its constant background
 //! of 1.51 M further znodes and 3.56 M watches. Counts are confirmed by the server.
 
+#![allow(clippy::print_stdout, reason = "a bench prints its table")]
+
 mod common;
 
 use std::time::{Duration, Instant};

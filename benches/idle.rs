@@ -47,7 +47,7 @@ async fn main() {
     while started.elapsed() < WATCHED {
         // As a load unit turns: at most 20 ms a pass.
         hub.turn(Duration::from_millis(20), |_, event| {
-            lost += usize::from(matches!(event, Event::Disconnected { .. }))
+            lost += usize::from(matches!(event, Event::Disconnected { .. }));
         })
         .expect("a turn");
     }

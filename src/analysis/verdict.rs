@@ -199,3 +199,172 @@ fn cause(verdict: &Verdict, decisive: Option<&Trial>, reason: Option<&str>) -> S
         _ => first,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        analysis::{
+            Baseline,
+            judge::tests::{probe, trial},
+        },
+        model::{Incident, IncidentKind},
+    };
+
+    fn rules() -> Vec<Rule> {
+        vec![Rule::ThroughputDrop { operation: "get".into(), below: 0.6, baseline: Baseline::default() }]
+    }
+
+    /// A run of trials, each a step with its load and outcome; broken ones twice.
+    fn concluded(trials: &[(u64, Outcome)], stop: StopCode, required: Option<u64>) -> Verdict {
+        let mut history: Vec<Trial> = Vec::new();
+        for (step, (load, outcome)) in trials.iter().enumerate() {
+            let rate = if *outcome == Broke { 100.0 } else { 1_000.0 };
+            for number in 1..=if *outcome == Broke { 2 } else { 1 } {
+                let mut made = trial(u32::try_from(step).unwrap(), *load, vec![probe("get", rate, 1_000)]);
+                made.rules = rules().iter().map(|rule| rule.read(&made, &history, &[], "domains")).collect();
+                (made.trial, made.outcome) = (number, *outcome);
+                made.stop_code = matches!(outcome, Broke | Void | Undecided).then_some(stop);
+                history.push(made);
+            }
+        }
+        let rules = rules();
+        let question = Question {
+            run: RunId::new(),
+            arm: 0,
+            axis: "domains",
+            unit: "domains",
+            rules: &rules,
+            required,
+            shared_machine: true,
+            reason: None,
+        };
+        conclude(&question, &history, stop)
+    }
+
+    use Outcome::{Baseline as Base, Broke, Held, Undecided, Void};
+
+    #[test]
+    fn every_end_of_the_table_has_its_status_and_exit_code() {
+        type Case = (&'static [(u64, Outcome)], StopCode, Option<u64>, Status, u8);
+        let cases: [Case; 14] = [
+            (&[(0, Base), (10, Held), (20, Broke)], StopCode::ThroughputDrop, None, Status::CapacityFound, 0),
+            (&[(0, Base), (10, Held), (20, Broke)], StopCode::ThroughputDrop, Some(10), Status::CapacityFound, 0),
+            (&[(0, Base), (10, Held), (20, Broke)], StopCode::ThroughputDrop, Some(11), Status::CapacityFound, 2),
+            (&[(0, Base), (10, Broke)], StopCode::ThroughputDrop, None, Status::CapacityFound, 0),
+            (&[(0, Base), (10, Broke)], StopCode::ThroughputDrop, Some(1), Status::CapacityFound, 2),
+            (&[(0, Base), (10, Held), (20, Held)], StopCode::MaxLoad, None, Status::NotReached, 0),
+            (&[(0, Base), (10, Held), (20, Held)], StopCode::MaxLoad, Some(30), Status::NotReached, 2),
+            (&[(0, Base), (10, Held), (20, Broke)], StopCode::LimitReached, None, Status::Inconclusive, 4),
+            (&[(0, Base), (10, Held)], StopCode::TimeBudget, None, Status::Inconclusive, 4),
+            (&[(0, Base), (10, Undecided)], StopCode::NoData, Some(5), Status::Inconclusive, 4),
+            (&[(0, Base), (10, Void)], StopCode::GeneratorSaturated, None, Status::Invalid, 5),
+            (&[(0, Base), (10, Void)], StopCode::TargetUnhealthy, None, Status::Failed, 6),
+            (&[(0, Base), (10, Held)], StopCode::UserAbort, None, Status::Aborted, 8),
+            (&[], StopCode::TargetUnhealthy, None, Status::Failed, 6),
+        ];
+        for (trials, stop, required, status, exit_code) in cases {
+            let verdict = concluded(trials, stop, required);
+            assert_eq!(
+                (verdict.status, verdict.exit_code),
+                (status, exit_code),
+                "{trials:?} {stop}: {}",
+                verdict.sentence
+            );
+            assert!(!verdict.sentence.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_capacity_has_both_bounds_and_says_why() {
+        let verdict = concluded(&[(0, Base), (10, Held), (20, Held), (30, Broke)], StopCode::ThroughputDrop, Some(30));
+        assert_eq!((verdict.last_good, verdict.first_bad), (Some(20), Some(30)));
+        assert!(
+            verdict.sentence.starts_with("20 domains hold, 30 do not. At 30 domains, get ran at 100 per second, 10 %"),
+            "{}",
+            verdict.sentence
+        );
+        assert!(verdict.sentence.ends_with("That is less than the required 30 domains."), "{}", verdict.sentence);
+        assert_eq!(verdict.baseline, "step 0, the empty target");
+    }
+
+    #[test]
+    fn the_first_load_that_breaks_gives_no_lower_bound() {
+        let verdict = concluded(&[(0, Base), (10, Broke)], StopCode::ThroughputDrop, None);
+        assert_eq!((verdict.last_good, verdict.first_bad), (None, Some(10)));
+        assert!(verdict.sentence.starts_with("Fewer than 10 domains hold"), "{}", verdict.sentence);
+    }
+
+    #[test]
+    fn one_broken_trial_that_held_when_repeated_is_no_capacity() {
+        let verdict = concluded(&[(0, Base), (10, Held), (20, Held)], StopCode::MaxLoad, None);
+        let mut history = verdict.steps;
+        let mut flash = trial(2, 20, vec![]);
+        (flash.outcome, flash.stop_code) = (Broke, Some(StopCode::ThroughputDrop));
+        history.insert(2, flash);
+        let rules = rules();
+        let question = Question {
+            run: RunId::new(),
+            arm: 0,
+            axis: "domains",
+            unit: "domains",
+            rules: &rules,
+            required: None,
+            shared_machine: false,
+            reason: None,
+        };
+        let verdict = conclude(&question, &history, StopCode::MaxLoad);
+        assert_eq!((verdict.status, verdict.first_bad, verdict.last_good), (Status::NotReached, None, Some(20)));
+    }
+
+    #[test]
+    fn a_target_that_died_is_not_measured_twice_and_counts_all_the_same() {
+        let verdict = concluded(&[(0, Base), (10, Held)], StopCode::MaxLoad, None);
+        let mut history = verdict.steps;
+        let mut dead = trial(2, 20, vec![]);
+        (dead.outcome, dead.stop_code) = (Broke, Some(StopCode::TargetSaturated));
+        dead.remarks = vec!["a ended; the heap is full".into()];
+        dead.incidents.push(Incident {
+            at_ns: 0,
+            kind: IncidentKind::Died,
+            node: "a".into(),
+            text: "a ended".into(),
+            amount: 1.0,
+        });
+        history.push(dead);
+        let rules = rules();
+        let question = Question {
+            run: RunId::new(),
+            arm: 0,
+            axis: "domains",
+            unit: "domains",
+            rules: &rules,
+            required: None,
+            shared_machine: false,
+            reason: None,
+        };
+        let verdict = conclude(&question, &history, StopCode::TargetSaturated);
+        assert_eq!((verdict.status, verdict.first_bad), (Status::CapacityFound, Some(20)));
+        assert!(verdict.sentence.contains("the heap is full"), "{}", verdict.sentence);
+    }
+
+    #[test]
+    fn the_verdict_as_json_has_every_promised_field() {
+        let text = serde_json::to_string(&concluded(&[(0, Base), (10, Held)], StopCode::MaxLoad, None)).unwrap();
+        for field in [
+            "run_id",
+            "status",
+            "stop_code",
+            "axis",
+            "unit",
+            "last_good",
+            "first_bad",
+            "sentence",
+            "evidence",
+            "validity",
+            "steps",
+        ] {
+            assert!(text.contains(&format!("\"{field}\":")), "{field}");
+        }
+    }
+}

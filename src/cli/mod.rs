@@ -2,6 +2,7 @@
 
 mod check;
 mod clean;
+mod health;
 mod live;
 mod run;
 mod serve;
@@ -25,7 +26,7 @@ struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 pass, 1 usage or internal, 2 below the required capacity, 4 inconclusive, \
-5 invalid (the generator was not fit to judge), 6 target unhealthy or not usable, 8 aborted.";
+5 invalid (the generator was not fit to judge), 6 target unhealthy or not usable, 8 aborted, 10 server unreachable.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -35,6 +36,8 @@ enum Command {
     Run(run::Arguments),
     /// Checks a scenario and prints its ladder, its longest duration and what it needs; touches no target.
     Check(check::Arguments),
+    /// Asks a server whether it is well: exit code 0, or 10 when it cannot be reached.
+    Health(health::Arguments),
     /// Removes from a target what runs left behind that are gone.
     Clean(clean::Arguments),
 }
@@ -79,6 +82,7 @@ pub fn main() -> ExitCode {
             Command::Serve(arguments) => serve::serve(arguments).await,
             Command::Run(arguments) => run::run(arguments).await,
             Command::Check(arguments) => check::check(&arguments),
+            Command::Health(arguments) => Ok(health::health(arguments).await),
             Command::Clean(arguments) => clean::clean(arguments).await,
         }
     });

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     model::{RunEvent, RunId, Verdict},
-    runs::{AskedBy, Runs, SubmitError},
+    runs::{AskedBy, Runs, SubmitError, Submitted},
     store::Store,
 };
 
@@ -49,20 +49,31 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if arguments.db.is_some() {
         runs.recover().await?;
     }
-    let submitted = match runs.submit(&text, AskedBy::CommandLine, None).await {
-        Ok(submitted) => submitted,
-        Err(SubmitError::Faults(faults)) => anyhow::bail!("{} is not sound:\n{faults}", arguments.scenario.display()),
-        Err(error) => return Err(error.into()),
-    };
-    let verdict = follow(&runs, &store, submitted.id, arguments.quiet).await?;
+    let submitted =
+        submit(&runs, &text).await.with_context(|| format!("cannot run {}", arguments.scenario.display()))?;
+    let code = finish(&runs, &store, submitted.id, arguments.quiet, arguments.json).await;
     runs.drain().await;
-    match verdict {
+    code
+}
+
+/// Asks for a run as the local user.
+pub(super) async fn submit(runs: &Runs, text: &str) -> anyhow::Result<Submitted> {
+    match runs.submit(text, AskedBy::CommandLine, None).await {
+        Ok(submitted) => Ok(submitted),
+        Err(SubmitError::Faults(faults)) => anyhow::bail!("the scenario is not sound:\n{faults}"),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Shows a run until it is over, and says what it found.
+pub(super) async fn finish(runs: &Runs, store: &Store, id: RunId, quiet: bool, json: bool) -> anyhow::Result<ExitCode> {
+    match follow(runs, store, id, quiet).await? {
         Some(verdict) => {
-            report(&verdict, arguments.json)?;
+            report(&verdict, json)?;
             Ok(ExitCode::from(verdict.exit_code))
         }
         None => {
-            let sentence = store.row(submitted.id).await?.and_then(|row| row.sentence).unwrap_or_default();
+            let sentence = store.row(id).await?.and_then(|row| row.sentence).unwrap_or_default();
             super::complain(&anyhow::anyhow!("the run has no verdict: {sentence}"));
             Ok(ExitCode::from(ABORTED))
         }

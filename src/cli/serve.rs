@@ -23,6 +23,12 @@ pub(super) struct Arguments {
     /// Folder with scenario files that pages and API offer.
     #[arg(long, env = "RAMPART_SCENARIOS", value_name = "FOLDER")]
     scenarios: Option<PathBuf>,
+    /// Runs this scenario at once and prints its verdict.
+    #[arg(long, value_name = "FILE")]
+    run: Option<PathBuf>,
+    /// Ends after the verdict of `--run`, with its exit code.
+    #[arg(long, requires = "run")]
+    exit_after_run: bool,
 }
 
 pub(super) async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -30,6 +36,7 @@ pub(super) async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if let Some(scenarios) = arguments.scenarios {
         config.server.scenarios = scenarios;
     }
+    let scenario = arguments.run.as_deref().map(super::read_scenario).transpose()?;
     let database = arguments.db.unwrap_or_else(|| config.server.database.clone());
     let listen = arguments.listen.unwrap_or(config.server.listen);
     let config = Arc::new(config);
@@ -49,10 +56,43 @@ pub(super) async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
         tracing::info!("ending: a live run is stopped and cleaned up first");
         stop.cancel();
     });
-    let served = web::run(listener, web::AppState { store, runs, config }, shutdown).await;
+    let state = web::AppState { store, runs, config };
+    let first = scenario.map(|text| {
+        let (state, shutdown) = (state.clone(), shutdown.clone());
+        tokio::spawn(
+            async move { first_run(&state, &text, address, arguments.exit_after_run.then_some(shutdown)).await },
+        )
+    });
+    let served = web::run(listener, state, shutdown).await;
     signals.abort();
     served?;
-    Ok(ExitCode::SUCCESS)
+    match first {
+        Some(first) => first.await?,
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Runs a scenario beside the server, shows it here too, and ends the server after it when that was asked.
+async fn first_run(
+    state: &web::AppState,
+    text: &str,
+    address: SocketAddr,
+    end: Option<CancellationToken>,
+) -> anyhow::Result<ExitCode> {
+    let ended = async {
+        let submitted = super::run::submit(&state.runs, text).await?;
+        let page = format!("http://{address}/runs/{}", submitted.id);
+        tracing::info!("follow the run on {page}");
+        let code = super::run::finish(&state.runs, &state.store, submitted.id, false, false).await?;
+        tracing::info!("the run's page: {page}");
+        anyhow::Ok(code)
+    };
+    let code = ended.await;
+    match end {
+        Some(end) => end.cancel(),
+        None => tracing::info!("Ctrl-C ends the server"),
+    }
+    code
 }
 
 /// Ctrl-C or SIGTERM.

@@ -53,12 +53,11 @@ pub fn read_value<T: DeserializeOwned>(value: toml::Value, at: &str) -> Result<T
             path.clear();
         }
         let message = error.into_inner().message().to_owned();
-        if let Some(name) =
-            quoted_after(&message, "unknown field `").or_else(|| quoted_after(&message, "missing field `"))
+        let named = quoted_after(&message, "unknown field `").or_else(|| quoted_after(&message, "missing field `"));
+        if let Some(name) = named
+            && path.split('.').next_back() != Some(name)
         {
-            if !path.split('.').next_back().is_some_and(|last| last == name) {
-                path = join(&path, name);
-            }
+            path = join(&path, name);
         }
         Fault::new(join(at, &path), plain(&message))
     })
@@ -119,10 +118,8 @@ fn line_of(text: &str, path: &str) -> Option<u32> {
             found = Some(item.span().start);
             value = item;
         }
-        match value.get_ref() {
-            DeValue::Table(inner) => table = inner,
-            _ => break,
-        }
+        let DeValue::Table(inner) = value.get_ref() else { break };
+        table = inner;
         if parts.peek().is_none() {
             break;
         }

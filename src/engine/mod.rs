@@ -1,6 +1,7 @@
 //! Clock and sockets: the life of a run, from launch to verdict. Tells everything as events, reads no database.
-//! `units` and `intake` are its hands and ears, `step` is one trial, `site` decides where load comes from.
+//! `units` and `intake` are its hands and ears, `step` is one trial, `gather` what it saw, `site` decides where load comes from.
 
+mod gather;
 mod intake;
 mod site;
 mod step;
@@ -50,10 +51,9 @@ pub async fn run(plan: Plan, run: RunId, events: mpsc::Sender<RunEvent>, cancel:
         }
         Err((intake, stop, reason)) => (*intake, stop, Some(reason)),
     };
-    let reason = reason.or_else(|| match stop {
-        StopCode::UserAbort => Some("someone stopped it".to_owned()),
-        StopCode::TimeBudget => Some("its time budget was over".to_owned()),
-        _ => None,
+    let reason = reason.or_else(|| {
+        let ended = [(StopCode::UserAbort, "someone stopped it"), (StopCode::TimeBudget, "its time budget was over")];
+        ended.iter().find(|(code, _)| *code == stop).map(|(_, words)| (*words).to_owned())
     });
     let verdict = conclude(
         &Question {

@@ -14,10 +14,10 @@ use super::{
 use crate::{
     analysis::steady,
     model::{
-        CountCheck, Health, HistogramRecord, Incident, IncidentKind, Load, OperationStat, Outcome, Phase, RunEvent,
-        Sample, SeriesStat, Trial, clock, metric::GENERATOR,
+        CountCheck, Health, HistogramRecord, Incident, IncidentKind, Load, Outcome, Phase, RunEvent, Sample, Trial,
+        clock,
     },
-    workload::{ProbeReport, Progress, Window, recorder::Merged},
+    workload::{ProbeReport, Progress, Window},
 };
 
 /// What a trial gave, and how the run goes on.
@@ -237,120 +237,6 @@ impl Floor {
         trial.measure_s = ((now_ns - measure_from_ns) as f64 / 1e9).max(0.0);
         (if ended == Ended::Deadline { Ended::Reached } else { ended }, all)
     }
-
-    /// Puts together what the trial saw.
-    fn gather(&mut self, trial: &mut Trial, probes: ProbeReport) -> (Vec<HistogramRecord>, Vec<Sample>) {
-        self.intake.settle_silences();
-        let measured = trial.measure_s > 0.0;
-        trial.ended_ns = self.intake.clock.now_ns();
-        let from_ns = if measured { trial.measure_from_ns } else { trial.started_ns };
-        let until_ns =
-            if measured { trial.measure_from_ns + clock::seconds_ns(trial.measure_s) } else { trial.ended_ns };
-        let samples: Vec<Sample> =
-            self.intake.samples.iter().filter(|sample| (from_ns..=until_ns).contains(&sample.at_ns)).cloned().collect();
-        trial.nodes = summaries(&samples);
-        // Blocks are cut at whole seconds, a little late at most: one belongs to the second in which it began.
-        let mut merged = Merged::default();
-        let mut whole = Merged::default();
-        let slack_ns = 200_000_000;
-        for block in &self.intake.blocks {
-            whole.add(block);
-            if measured && block.from_ns + slack_ns >= from_ns && block.to_ns <= until_ns + slack_ns {
-                merged.add(block);
-            }
-        }
-        let stream = self.plan.scenario.workload.name();
-        if measured && trial.load > 0 {
-            trial.operations = merged.stats(stream, trial.measure_s);
-        }
-        let mut histograms: Vec<HistogramRecord> = self.records(trial, stream, merged.histograms());
-        trial.operations.extend(probes.operations.iter().cloned());
-        for probe in &self.plan.scenario.probes {
-            let own: Vec<_> = probes
-                .histograms
-                .iter()
-                .filter(|h| probe.operations().contains(&h.operation.as_str()))
-                .cloned()
-                .collect();
-            histograms.extend(self.records(trial, probe.name(), own));
-        }
-        trial.health = self.health(if measured { &merged } else { &whole }, &samples);
-        let mut incidents = std::mem::take(&mut self.intake.incidents);
-        // A probe that got no answer is a stall only where nothing else explains it; a cut run explains it.
-        if !self.intake.is_cancelled() {
-            incidents.extend(probes.incidents);
-        }
-        trial.incidents = fold(incidents);
-        self.remark(trial);
-        (histograms, samples)
-    }
-
-    fn records(
-        &self,
-        trial: &Trial,
-        stream: &str,
-        named: Vec<crate::workload::recorder::NamedHistogram>,
-    ) -> Vec<HistogramRecord> {
-        named
-            .into_iter()
-            .map(|h| HistogramRecord {
-                arm: trial.arm,
-                step: trial.step,
-                trial: trial.trial,
-                unit: 0,
-                node: String::new(),
-                stream: stream.to_owned(),
-                operation: h.operation,
-                outcome: h.outcome,
-                clock: h.clock,
-                count: h.count,
-                v2_deflate: h.v2_deflate,
-            })
-            .collect()
-    }
-
-    fn health(&self, merged: &Merged, samples: &[Sample]) -> Health {
-        let own = |metric: &str| -> Vec<f64> {
-            samples.iter().filter(|s| s.node == GENERATOR && s.metric == metric).map(|s| s.value).collect()
-        };
-        let (open_files, limit) = crate::sample::open_files().unwrap_or_default();
-        Health {
-            start_lag_p99_us: merged.start_lag_p99_us(),
-            missed: merged.missed,
-            cpu_share: SeriesStat::of(&own("generator_cpu_share")).map_or(0.0, |stat| stat.mean),
-            busiest_thread_share: merged.thread_share,
-            open_files,
-            open_files_limit: limit.unwrap_or(0),
-            clock_jump_ms: (self.intake.clock.wall_offset_ns() - self.wall_offset_ns) as f64 / 1e6,
-        }
-    }
-
-    /// What a reader needs to know beside the figures.
-    fn remark(&self, trial: &mut Trial) {
-        if trial.load == 0 || trial.measure_s <= 0.0 {
-            return;
-        }
-        let quiet: Vec<String> = trial
-            .target_nodes()
-            .filter(|(_, series)| series.get("snapshots").is_some_and(|stat| stat.max - stat.min < 0.5))
-            .map(|(node, _)| node.to_owned())
-            .collect();
-        if !quiet.is_empty() {
-            trial.remarks.push(
-                "no snapshot fell into this measurement: it shows less than one cycle of the target's periodic work"
-                    .to_owned(),
-            );
-        }
-        let short: Vec<&OperationStat> =
-            trial.operations.iter().filter(|stat| !stat.probe && stat.asked.is_some()).collect();
-        let asked: u64 = short.iter().filter_map(|stat| stat.asked).sum();
-        let done: u64 = short.iter().map(|stat| stat.done).sum();
-        if asked > 0 && (done as f64) < 0.9 * asked as f64 {
-            trial.remarks.push(format!(
-                "the load's own traffic fell short: {done} of {asked} operations that were due ended well"
-            ));
-        }
-    }
 }
 
 fn confirmed(progress: Option<&Progress>) -> u64 {
@@ -360,52 +246,4 @@ fn confirmed(progress: Option<&Progress>) -> u64 {
         }
         None => 0,
     }
-}
-
-/// node -> metric -> summary.
-fn summaries(samples: &[Sample]) -> BTreeMap<String, BTreeMap<String, SeriesStat>> {
-    let mut values: BTreeMap<&str, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
-    for sample in samples {
-        values.entry(&sample.node).or_default().entry(&sample.metric).or_default().push(sample.value);
-    }
-    values
-        .into_iter()
-        .map(|(node, metrics)| {
-            let stats =
-                metrics.into_iter().filter_map(|(metric, v)| Some((metric.to_owned(), SeriesStat::of(&v)?))).collect();
-            (node.to_owned(), stats)
-        })
-        .collect()
-}
-
-/// Adds up what units told second by second: forty closed connections are one incident.
-fn fold(incidents: Vec<Incident>) -> Vec<Incident> {
-    let mut folded: Vec<Incident> = Vec::new();
-    for incident in incidents {
-        let counted = match incident.kind {
-            IncidentKind::ConnectionClosed => {
-                Some("connections of the load were closed by the target and attached again")
-            }
-            IncidentKind::SessionExpired => {
-                Some("sessions of the load expired: their ephemeral znodes and watches are gone")
-            }
-            IncidentKind::Stall
-            | IncidentKind::Paused
-            | IncidentKind::Died
-            | IncidentKind::Restarted
-            | IncidentKind::Election
-            | IncidentKind::NotServing
-            | IncidentKind::CannotApply
-            | IncidentKind::LimitReached => None,
-        };
-        let same = folded.iter_mut().find(|old| old.kind == incident.kind && old.node == incident.node);
-        match (counted, same) {
-            (Some(words), Some(old)) => {
-                old.amount += incident.amount;
-                old.text = format!("{:.0} {words}", old.amount);
-            }
-            _ => folded.push(incident),
-        }
-    }
-    folded
 }

@@ -25,10 +25,13 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Works until the server stops.
 pub(super) async fn work(inner: Arc<Inner>) {
     while !inner.stopping.is_cancelled() {
+        // In one go: a run that is out of the queue is live for whoever cancels it.
         let next = {
             let mut lanes = inner.lanes();
-            let waiting = lanes.queue.pop_front();
-            waiting.and_then(|waiting| Some((lanes.handles.get(&waiting.id)?.clone(), waiting)))
+            lanes.queue.pop_front().map(|waiting| {
+                let handle = lanes.handles.entry(waiting.id).or_insert_with(Handle::new).clone();
+                (handle, waiting)
+            })
         };
         let Some((handle, waiting)) = next else {
             tokio::select! {

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::{Scenario, TargetChoice};
 use crate::{
     config::{Config, Document},
-    launch::Recipe,
+    launch::{LaunchError, Recipe},
     model::{Fault, Faults},
     target::TargetSpec,
 };
@@ -183,11 +183,12 @@ fn choose(scenario: &Scenario, config: &Config, origin: Origin) -> Result<(Strin
                     format!("is {kind:?}, but recipe {name:?} is for {:?}", recipe.kind),
                 ));
             }
-            let recipe = recipe.with_settings(settings, origin == Origin::LocalUser).map_err(|error| match error {
-                crate::launch::LaunchError::Setting { field, value, allowed } => {
+            let recipe = recipe.with_settings(settings, origin == Origin::LocalUser).map_err(|error| {
+                if let LaunchError::Setting { field, value, allowed } = error {
                     Fault::new(format!("target.settings.{field}"), format!("is {value}; allowed: {allowed}"))
+                } else {
+                    Fault::new("target.launch", error.to_string())
                 }
-                other => Fault::new("target.launch", other.to_string()),
             })?;
             Ok((name.clone(), PlannedTarget::Launch(Box::new(recipe))))
         }

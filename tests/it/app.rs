@@ -50,6 +50,8 @@ pub(crate) struct Stage {
     pub(crate) run: RunId,
     pub(crate) events: mpsc::Sender<RunEvent>,
     pub(crate) cancel: CancellationToken,
+    /// Targets that had been cleaned when it began.
+    pub(crate) cleaned: Vec<String>,
     end: oneshot::Sender<End>,
 }
 
@@ -87,9 +89,7 @@ pub(crate) struct TestApp {
     pub(crate) dir: Arc<tempfile::TempDir>,
     pub(crate) state: AppState,
     stages: tokio::sync::Mutex<mpsc::UnboundedReceiver<Stage>>,
-    /// What was reaped and which targets were cleaned.
     pub(crate) reaped: Arc<Mutex<Vec<Orphan>>>,
-    pub(crate) cleaned: Arc<Mutex<Vec<String>>>,
 }
 
 impl TestApp {
@@ -107,11 +107,12 @@ impl TestApp {
         let config = Arc::new(Config::parse(&text).unwrap());
         let (began, stages) = mpsc::unbounded_channel();
         let (reaped, cleaned) = (Arc::<Mutex<Vec<Orphan>>>::default(), Arc::<Mutex<Vec<String>>>::default());
-        let (reaps, cleans) = (Arc::clone(&reaped), Arc::clone(&cleaned));
+        let (reaps, cleans, slow) = (Arc::clone(&reaped), Arc::clone(&cleaned), store.clone());
         let seams = Seams {
             engine: Arc::new(move |_, run, events, cancel| {
                 let (end, ended) = oneshot::channel();
-                began.send(Stage { run, events, cancel, end }).unwrap();
+                let cleaned = cleaned.lock().unwrap().clone();
+                began.send(Stage { run, events, cancel, cleaned, end }).unwrap();
                 Box::pin(async move {
                     match ended.await {
                         Ok(End::Verdict(verdict)) => *verdict,
@@ -125,14 +126,20 @@ impl TestApp {
                 true
             }),
             clean: Arc::new(move |name, _| {
-                cleans.lock().unwrap().push(name);
-                Box::pin(async {})
+                let (cleans, slow) = (Arc::clone(&cleans), slow.clone());
+                Box::pin(async move {
+                    // Takes longer than beginning a run does, so that a run that does not wait is seen.
+                    for _ in 0..200 {
+                        slow.ping().await.unwrap();
+                    }
+                    cleans.lock().unwrap().push(name);
+                })
             }),
             ..Seams::default()
         };
         let runs = Runs::with(store.clone(), Arc::clone(&config), seams);
         let state = AppState { store, runs, config };
-        Self { dir, state, stages: stages.into(), reaped, cleaned }
+        Self { dir, state, stages: stages.into(), reaped }
     }
 
     pub(crate) fn runs(&self) -> &Runs {

@@ -1,6 +1,10 @@
 //! Roots and leases on a real ZooKeeper.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::mpsc::{Receiver, channel},
+    time::{Duration, Instant},
+};
 
 use rampart::{
     model::RunId,
@@ -166,6 +170,33 @@ async fn removal_keeps_to_its_pace_and_to_its_limit() {
 }
 
 #[tokio::test]
+async fn removal_copes_with_others_who_create_and_delete_meanwhile() {
+    let server = Server::start("", &[]);
+    let mut filler = client(&server);
+    let claim = target(&server, "").claim(RunId::new()).await.unwrap();
+    let tree = format!("{}/d", claim.root());
+    fill(&mut filler, &tree, 10, 200);
+    let mut others = client(&server);
+    let meddling = std::thread::spawn(move || {
+        let (mut created, mut deleted) = (0_u64, 0);
+        for round in 0..400 {
+            let branch = format!("{tree}/branch-{}", round % 10);
+            let leaf = format!("{branch}/leaf-{}", round / 2);
+            created += u64::from(others.create(&format!("{leaf}/new"), b"", CreateMode::Persistent).is_ok());
+            created += u64::from(others.create(&format!("{branch}/new-{round}"), b"", CreateMode::Persistent).is_ok());
+            deleted += u64::from(others.delete(&format!("{branch}/leaf-{}", 199 - round / 2), -1).is_ok());
+        }
+        (created, deleted)
+    });
+    let pace = CleanPace { deletes_per_s: 4_000.0, limit: Duration::from_secs(30) };
+    let report = claim.release(pace).await.unwrap();
+    let (created, deleted) = meddling.join().unwrap();
+    assert!(created > 0 && deleted > 0, "{created} created, {deleted} deleted by others");
+    assert_eq!(report.removed_znodes + deleted, 1 + 10 * 201 + 2 + created);
+    assert_eq!(filler.children("/").unwrap(), ["zookeeper"]);
+}
+
+#[tokio::test]
 async fn a_target_that_is_not_there_is_told_from_one_that_does_not_serve() {
     let server = Server::start("maxClientCnxns=1", &[]);
     let target = target(&server, "");
@@ -177,4 +208,69 @@ async fn a_target_that_is_not_there_is_told_from_one_that_does_not_serve() {
     drop(server);
     let gone = target.clean(CleanPace::default()).await;
     assert!(matches!(gone, Err(TargetError::Unreachable { .. })), "{gone:?}");
+}
+
+#[tokio::test]
+async fn a_closed_chroot_needs_the_digest() {
+    use zookeeper_client as other;
+
+    let server = Server::start("", &[]);
+    let ann = other::Client::connector().with_auth("digest", b"ann:secret");
+    let ann = ann.connect(&server.addr.to_string()).await.unwrap();
+    ann.create("/own", b"", &other::CreateMode::Persistent.with_acls(other::Acls::creator_all())).await.unwrap();
+    let refused = target(&server, "/own").claim(RunId::new()).await;
+    assert!(matches!(refused, Err(TargetError::Auth { .. })), "{refused:?}");
+
+    let spec = ZookeeperSpec { digest: Some("ann:secret".to_owned()), ..spec(&server, "/own") };
+    let target = Zookeeper::new(spec, Vec::new());
+    let claim = target.claim(RunId::new()).await.unwrap();
+    assert!(claim.root().starts_with("/own/rampart-"));
+    claim.release(CleanPace::default()).await.unwrap();
+    assert_eq!(ann.list_children("/own").await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_lease_outlives_a_lost_connection() {
+    let server = Server::start("", &[]);
+    let mut client = client(&server);
+    let (proxy, links) = proxy(server.addr);
+    let spec = ZookeeperSpec { servers: vec![proxy], ..spec(&server, "") };
+    let claim = Zookeeper::new(spec, Vec::new()).claim(RunId::new()).await.unwrap();
+    let lease = format!("{}/lease", claim.root());
+    let owner = client.get(&lease).unwrap().1.ephemeral_owner;
+    for _ in 0..2 {
+        let link = links.recv_timeout(Duration::from_secs(10)).unwrap();
+        link.shutdown(std::net::Shutdown::Both).unwrap();
+    }
+    // A third link is the proof that it was taken up twice.
+    let _link = links.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(client.get(&lease).unwrap().1.ephemeral_owner, owner);
+    let report = claim.release(CleanPace::default()).await.unwrap();
+    assert_eq!(report.removed_znodes, 2);
+    assert_eq!(client.children("/").unwrap(), ["zookeeper"]);
+}
+
+/// Passes connections on to `to`, and hands out each so that it can be cut.
+fn proxy(to: SocketAddr) -> (SocketAddr, Receiver<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (addr, (tell, told)) = (listener.local_addr().unwrap(), channel());
+    std::thread::spawn(move || {
+        for near in listener.incoming() {
+            let (near, far) = (near.unwrap(), TcpStream::connect(to).unwrap());
+            let pairs = [
+                (near.try_clone().unwrap(), far.try_clone().unwrap()),
+                (far.try_clone().unwrap(), near.try_clone().unwrap()),
+            ];
+            for (mut from, mut to) in pairs {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                });
+            }
+            if tell.send(near).is_err() {
+                return;
+            }
+        }
+    });
+    (addr, told)
 }

@@ -66,8 +66,8 @@ const FILES: [&str; 2] = ["max-load.toml", "smoke.toml"];
 
 async fn scenarios() -> Response {
     let files = FILES.map(str::to_owned);
-    let outline = Some(crate::fixture::capacity().detail.outline);
-    let checked = pages::scenarios::Checked { outline, faults: Vec::new() };
+    let checked =
+        pages::scenarios::Checked { outline: Some(crate::fixture::capacity().detail.outline), ..Default::default() };
     let text = crate::fixture::capacity().detail.scenario_text;
     pages::html(&pages::scenarios::view(&files, Some(FILES[0]), &text, "key-1", &checked))
 }

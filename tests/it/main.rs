@@ -10,6 +10,7 @@
 
 mod api;
 mod app;
+mod architecture;
 mod browser;
 mod claim;
 mod fixture;

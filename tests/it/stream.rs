@@ -40,8 +40,12 @@ impl Reader {
         Self { body: response.into_body().into_data_stream(), buffer: String::new() }
     }
 
-    /// The next message; none when the stream has ended.
+    /// The next message; none when the stream has ended. Heartbeats are no message.
     async fn next(&mut self) -> Option<Message> {
+        within(self.read()).await
+    }
+
+    async fn read(&mut self) -> Option<Message> {
         loop {
             while let Some((frame, rest)) = self.buffer.split_once("\n\n") {
                 let (frame, rest) = (frame.to_owned(), rest.to_owned());
@@ -52,7 +56,7 @@ impl Reader {
                     return Some(Message { id, json: serde_json::from_str(data).unwrap() });
                 }
             }
-            let chunk = within(self.body.next()).await?.unwrap();
+            let chunk = self.body.next().await?.unwrap();
             self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }

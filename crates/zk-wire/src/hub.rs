@@ -1,18 +1,18 @@
-//! Many sessions on one thread: opening, submitting, closing. What happens in a pass stands in `turn.rs`.
+//! Many sessions on one thread: opening and closing. Requests go in by `submit.rs`, what happens in a pass stands in
+//! `turn.rs`.
 
 use std::{io, time::Instant};
 
 use mio::{Events, Interest, Poll, Token, net::TcpStream};
 
 use crate::{
+    alarm::Alarm,
     event::{ConnectError, ConnectOptions, Disconnect, SessionId, SessionView, SubmitError},
-    jute::{begin_frame, end_frame},
     pool::Pool,
-    request::{self, Op, Request},
+    request,
     session::{Phase, Session, Waiting},
     socket::{cause_of, open},
     wheel::Wheel,
-    write::{MultiWriter, WatchesWriter},
 };
 
 /// Names a session of one hub. Never used again for another, in the lifetime of the hub.
@@ -33,8 +33,9 @@ impl SessionKey {
     }
 }
 
-/// The token of the hub's waker: no session has index `u32::MAX`.
+/// Tokens of the hub itself: no session has index `u32::MAX`.
 const WAKER: Token = Token(usize::MAX);
+const ALARM: Token = Token(0xffff_ffff);
 
 #[derive(Debug)]
 struct Slot<T> {
@@ -49,6 +50,7 @@ struct Slot<T> {
 #[derive(Debug)]
 pub struct Hub<T> {
     pub(crate) poll: Poll,
+    pub(crate) alarm: Alarm,
     /// Away while a pass is under way.
     pub(crate) scratch: Option<Scratch>,
     slots: Vec<Slot<T>>,
@@ -62,7 +64,7 @@ pub struct Hub<T> {
     /// Sessions that had more to read than one pass reads.
     pub(crate) unread: Vec<SessionKey>,
     started: Instant,
-    max_request_bytes: usize,
+    pub(crate) max_request_bytes: usize,
     pub(crate) max_reply_bytes: usize,
 }
 
@@ -96,8 +98,11 @@ impl<T: Copy> Hub<T> {
     /// # Errors
     /// When the system gives no event queue.
     pub fn new() -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let alarm = Alarm::new(poll.registry(), ALARM)?;
         Ok(Self {
-            poll: Poll::new()?,
+            poll,
+            alarm,
             scratch: Some(Scratch { events: Events::with_capacity(EVENTS), buf: vec![0; READ_BYTES] }),
             slots: Vec::new(),
             free: Vec::new(),
@@ -183,98 +188,6 @@ impl<T: Copy> Hub<T> {
             self.doomed.push((key, Disconnect::Refused));
         }
         Ok(key)
-    }
-
-    /// Queues a request. It is handed to the socket at the end of the pass under way, at the beginning of the next,
-    /// or by [`flush`](Self::flush); requests of a session are executed and answered in order.
-    ///
-    /// # Errors
-    /// When the session is not connected, has as many in flight as it may, or the request is too large;
-    /// nothing is sent then.
-    pub fn submit(&mut self, key: SessionKey, tag: T, request: &Request<'_>) -> Result<(), SubmitError> {
-        self.submit_with(key, tag, request.op(), |out| {
-            request.body(out);
-            Ok(())
-        })
-    }
-
-    /// As [`submit`](Self::submit) for a multi, whose parts `write` writes straight into the session's buffer.
-    ///
-    /// # Errors
-    /// As `submit`.
-    pub fn submit_multi(
-        &mut self,
-        key: SessionKey,
-        tag: T,
-        write: impl FnOnce(&mut MultiWriter<'_>),
-    ) -> Result<(), SubmitError> {
-        self.submit_with(key, tag, Op::Multi, |out| {
-            let mut writer = MultiWriter::new(out);
-            write(&mut writer);
-            writer.finish();
-            Ok(())
-        })
-    }
-
-    /// As [`submit`](Self::submit) for a setWatches, whose paths `write` writes straight into the session's buffer.
-    /// Watches for which something changed after `relative_zxid` fire at once; `i64::MAX` lets none fire.
-    ///
-    /// # Errors
-    /// As `submit`, and when the lists came out of order.
-    pub fn submit_set_watches(
-        &mut self,
-        key: SessionKey,
-        tag: T,
-        relative_zxid: i64,
-        write: impl FnOnce(&mut WatchesWriter<'_>),
-    ) -> Result<(), SubmitError> {
-        self.submit_with(key, tag, Op::SetWatches, |out| {
-            let mut writer = WatchesWriter::new(out, relative_zxid);
-            write(&mut writer);
-            if writer.finish() { Ok(()) } else { Err(SubmitError::OutOfOrder) }
-        })
-    }
-
-    fn submit_with(
-        &mut self,
-        key: SessionKey,
-        tag: T,
-        op: Op,
-        write: impl FnOnce(&mut Vec<u8>) -> Result<(), SubmitError>,
-    ) -> Result<(), SubmitError> {
-        let max = self.max_request_bytes;
-        let (session, pool) = live(&mut self.slots, &mut self.pool, key).ok_or(SubmitError::NotConnected)?;
-        if session.phase != Phase::Up {
-            return Err(SubmitError::NotConnected);
-        }
-        if session.waiting.len() >= session.max_in_flight as usize {
-            return Err(SubmitError::Full);
-        }
-        session.borrow_out(pool);
-        let xid = op.fixed_xid().unwrap_or(session.next_xid);
-        let start = begin_frame(&mut session.out);
-        request::header(&mut session.out, xid, op.code());
-        let written = write(&mut session.out);
-        let len = end_frame(&mut session.out, start);
-        if let Err(refused) = written.and(if len > max { Err(SubmitError::TooLarge) } else { Ok(()) }) {
-            session.out.truncate(start);
-            if session.out.is_empty() {
-                pool.give_buffer(std::mem::take(&mut session.out));
-            }
-            return Err(refused);
-        }
-        if op.fixed_xid().is_none() {
-            session.take_xid();
-        }
-        if session.waiting.capacity() == 0 {
-            session.waiting = pool.queue();
-        }
-        session.waiting.push_back(Waiting { xid, op, tag });
-        if !session.dirty {
-            session.dirty = true;
-            self.dirty.push(key);
-        }
-        Ok(())
     }
 
     /// Asks the server to close the session, after the requests in flight. [`Event::Closed`](crate::Event::Closed)

@@ -4,6 +4,7 @@
 //! [`Hub`] drives sessions by events, [`Client`] wraps one session for blocking control work.
 //! Protocol: `zookeeper.jute` of Apache ZooKeeper 3.4 to 3.9.
 
+mod alarm;
 mod client;
 mod code;
 mod event;
@@ -16,6 +17,7 @@ mod reply;
 mod request;
 mod session;
 mod socket;
+mod submit;
 mod turn;
 mod wheel;
 mod write;

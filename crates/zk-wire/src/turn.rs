@@ -35,7 +35,7 @@ impl<T> Out<'_, T> {
 }
 
 impl<T: Copy> Hub<T> {
-    /// One pass: sends what is queued, waits at most `timeout` for sockets, a timer or a [`Waker`](crate::Waker),
+    /// One pass: sends what is queued, waits at most `timeout` (to some ten microseconds) for sockets, a timer or a [`Waker`](crate::Waker),
     /// and hands every event to `handler`, which may use the hub it is given. Returns the number of events.
     /// A turn inside a handler does nothing.
     ///
@@ -56,6 +56,7 @@ impl<T: Copy> Hub<T> {
         if let Some(ms) = self.wheel.next_in_ms(self.now_ms()) {
             wait = wait.min(Duration::from_millis(ms));
         }
+        self.alarm.arm(wait)?;
         match self.poll.poll(&mut scratch.events, Some(wait)) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
@@ -66,7 +67,7 @@ impl<T: Copy> Hub<T> {
         for event in &scratch.events {
             let Some(key) = SessionKey::of(event.token()) else { continue };
             if event.is_writable() || event.is_error() {
-                self.writable(key, out);
+                self.writable(key, event.is_read_closed(), out);
             }
             if event.is_readable() || event.is_read_closed() || event.is_error() {
                 self.read(key, event.is_read_closed() || event.is_error(), &mut scratch.buf, out);
@@ -90,7 +91,7 @@ impl<T: Copy> Hub<T> {
         Ok(())
     }
 
-    fn writable(&mut self, key: SessionKey, out: &mut Out<'_, T>) {
+    fn writable(&mut self, key: SessionKey, closed: bool, out: &mut Out<'_, T>) {
         let now = self.now_ms();
         let Some((session, pool)) = self.with_pool(key) else { return };
         if session.phase == Phase::Connecting {
@@ -103,7 +104,11 @@ impl<T: Copy> Hub<T> {
                 return;
             }
             if session.sock.peer_addr().is_err() {
-                return; // not yet: a spurious wake-up
+                // Not yet, by a spurious wake-up; or not any more.
+                if closed {
+                    self.die(key, Disconnect::EofBeforeSession, out);
+                }
+                return;
             }
             session.phase = Phase::Handshake;
             session.borrow_out(pool);
@@ -133,10 +138,7 @@ impl<T: Copy> Hub<T> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    // A server over its limit may close with our request unread, which resets the connection.
-                    let reset = matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe);
-                    let turned_away = reset && session.phase == Phase::Handshake;
-                    self.die(key, if turned_away { Disconnect::EofBeforeSession } else { cause_of(&error) }, out);
+                    self.die(key, cause_of(&error), out);
                     return;
                 }
             };
@@ -353,6 +355,11 @@ impl<T: Copy> Hub<T> {
     /// Ends a session that was not asked to end, unless it is gone already.
     fn die(&mut self, key: SessionKey, cause: Disconnect, out: &mut Out<'_, T>) {
         let Some(mut session) = self.take(key) else { return };
+        // A server over its limit closes at once, which resets the connection if our request comes after: on
+        // whichever call the reset shows, it means the same.
+        let reset = matches!(cause, Disconnect::Io(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe));
+        let early = matches!(session.phase, Phase::Connecting | Phase::Handshake);
+        let cause = if early && reset { Disconnect::EofBeforeSession } else { cause };
         while let Some(Waiting { tag, .. }) = session.waiting.pop_front() {
             out.tell(self, Event::Reply { session: key, tag, zxid: 0, result: Err(ReplyError::ConnectionLoss) });
         }

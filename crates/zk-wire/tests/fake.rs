@@ -248,6 +248,18 @@ fn each_way_of_not_getting_a_session_has_its_own_name() {
     drop(listener.accept().unwrap());
     assert_eq!(until(&mut hub, gone), [Seen::Gone(Disconnect::EofBeforeSession)]);
 
+    // The same when the connection is reset before the hub has looked at it, or while it sends its request.
+    for wait in [true, false].repeat(20) {
+        hub.connect(&options).unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        if wait {
+            turn(&mut hub, Duration::from_millis(50), &mut Vec::new());
+        }
+        socket2::SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(peer);
+        assert_eq!(until(&mut hub, gone), [Seen::Gone(Disconnect::EofBeforeSession)]);
+    }
+
     options.connect_timeout = Duration::from_millis(50);
     hub.connect(&options).unwrap();
     let silent = listener.accept().unwrap();
@@ -334,6 +346,21 @@ fn a_waker_ends_a_pass() {
     hub.turn(Duration::from_secs(20), |_, _| ()).unwrap();
     assert!(start.elapsed() < Duration::from_secs(10));
     thread.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_short_wait_is_not_rounded_up_to_a_millisecond() {
+    let mut hub = Hub::<u64>::new().unwrap();
+    let waits: Vec<_> = (0..50)
+        .map(|_| {
+            let start = Instant::now();
+            hub.turn(Duration::from_micros(300), |_, _| ()).unwrap();
+            start.elapsed()
+        })
+        .collect();
+    // The shortest, since others use this machine too.
+    let shortest = waits.iter().min().unwrap();
+    assert!((300..900).contains(&shortest.as_micros()), "{waits:?}");
 }
 
 proptest! {

@@ -21,7 +21,7 @@ const BATCH_BYTES: usize = 400_000;
 /// Connections being opened at once: the server's default backlog is 50.
 const CONNECTING_MAX: u32 = 30;
 /// Requests of the fill that a session may have beside its traffic.
-const IN_FLIGHT_MAX: u32 = 256;
+pub(super) const IN_FLIGHT_MAX: u32 = 256;
 
 /// Content of znodes; the longest one made is 1 MB.
 pub(super) static FILLER: [u8; 1_000_000] = [b'x'; 1_000_000];
@@ -132,22 +132,22 @@ impl Core {
     fn advance(&mut self, id: u32) -> bool {
         let now_ns = self.now_ns();
         let Some(domain) = self.domain_mut(id) else { return false };
-        domain.stage = match domain.stage {
+        let next = match domain.stage {
             Stage::Connecting => Stage::Structure,
             Stage::Structure => Stage::Registering,
             Stage::Registering => Stage::Watching,
-            other => {
-                let life = domain.life;
-                domain.stage = if other == Stage::Watching { Stage::Resident } else { other };
-                let options = self.options.clone();
-                self.schedule.enter(&options, id, life, now_ns);
-                self.filling -= 1;
-                self.resident += 1;
-                return false;
-            }
+            Stage::Watching => Stage::Resident,
+            Stage::Resident | Stage::Leaving | Stage::Removing => return false,
         };
+        domain.stage = next;
         domain.members.iter_mut().for_each(|member| member.cursor = 0);
-        true
+        if next == Stage::Resident {
+            let life = domain.life;
+            self.schedule.enter(&self.options, id, life, now_ns);
+            self.filling -= 1;
+            self.resident += 1;
+        }
+        next != Stage::Resident
     }
 
     /// Lets every owner of the stage make what is its own. True when all of it is there.
@@ -353,43 +353,12 @@ impl Core {
         })
     }
 
-    /// Deletes what a domain left behind, children first.
-    fn pump_removal(&mut self, hub: &mut Hub<Tag>, id: u32) {
-        let Some(session) = self.janitor_session(hub) else { return };
-        let Some(domain) = self.domain(id) else { return };
-        let (mut cursor, end) = (domain.cursor, self.shape.znodes_with(domain.dead));
-        let mut sent = 0;
-        while cursor < end && hub.in_flight(session) < IN_FLIGHT_MAX as usize && self.delete_budget >= 1.0 {
-            let znode = self.shape.znode(end - 1 - cursor, &mut self.tail);
-            if !znode.ephemeral {
-                Domain::path(&self.site.root, id, &mut self.path);
-                self.path.push_str(&self.tail);
-                let request = Request::Delete { path: &self.path, version: -1 };
-                if let Err(error) = hub.submit(session, Tag::Remove { domain: id }, &request) {
-                    self.submit_failed(&error);
-                    break;
-                }
-                self.delete_budget -= 1.0;
-                sent += 1;
-            }
-            cursor += 1;
-        }
-        if let Some(domain) = self.domain_mut(id) {
-            domain.cursor = cursor;
-            domain.in_flight += sent;
-            if cursor >= end && domain.in_flight == 0 {
-                self.domains[id as usize] = None;
-                self.removing -= 1;
-            }
-        }
-    }
-
-    fn submit_failed(&mut self, error: &SubmitError) {
+    pub(super) fn submit_failed(&mut self, error: &SubmitError) {
         match error {
             // The window or the connection: what is under way brings us back here.
             SubmitError::Full | SubmitError::NotConnected => {}
             SubmitError::TooLarge | SubmitError::OutOfOrder => {
-                self.fail(false, format!("a request could not be sent: {error}"))
+                self.fail(false, format!("a request could not be sent: {error}"));
             }
         }
     }

@@ -1,8 +1,10 @@
 //! `zookeeper.domains`: the resident population of a job scheduler's domains on ZooKeeper, and its steady traffic.
 //! Source of the model: the znode tree, watches, sessions and traffic of vipshop/Saturn 2.1.3, counted from its source.
 
+mod events;
 mod fill;
 mod job_runs;
+mod leave;
 mod members;
 mod shape;
 mod traffic;

@@ -5,11 +5,12 @@ use std::{
     time::Duration,
 };
 
-use zk_wire::{ConnectOptions, Disconnect, ErrorCode, Event, Hub, Reply, ReplyError, Request, SessionKey};
+use zk_wire::{Hub, Request, SessionKey};
 
 use super::{
-    OPERATIONS, Options, Shape,
-    members::{Domain, Job, Member, Stage},
+    Fill, OPERATIONS, Options, Shape,
+    leave::DELETES_PER_S,
+    members::{Domain, Job, Member},
     shape::{self, CONSOLES},
     traffic::{Edge, Schedule},
 };
@@ -19,13 +20,8 @@ use crate::{
     workload::{LoadUnit, Progress, Recorder, Site, UnitReport},
 };
 
-/// Deletions a second when domains leave.
-const DELETES_PER_S: f64 = 20_000.0;
 /// Domains that are put in place at the same time.
 const FILLING_MAX: u32 = 16;
-/// A connection that is closed before its session this often and this long is a limit.
-const LIMIT_ATTEMPTS: u32 = 4;
-const LIMIT_NS: i64 = 2_000_000_000;
 
 /// What a reply belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -69,22 +65,22 @@ pub(super) struct Core {
     pub(super) recorder: Recorder,
     pub(super) edges: [Edge; 2],
     /// The load that is asked.
-    target: u64,
+    pub(super) target: u64,
     /// Ids from here on have not begun.
-    next: u64,
+    pub(super) next: u64,
     pub(super) resident: u64,
     pub(super) filling: u32,
     pub(super) removing: u32,
     pub(super) leaving: HashSet<SessionKey>,
-    fill_budget: f64,
+    pub(super) fill_budget: f64,
     pub(super) delete_budget: f64,
-    budget_at_ns: i64,
-    life: u32,
-    janitor: Option<SessionKey>,
-    janitor_ready: bool,
+    pub(super) budget_at_ns: i64,
+    pub(super) life: u32,
+    pub(super) janitor: Option<SessionKey>,
+    pub(super) janitor_ready: bool,
     pub(super) failure: Option<(bool, String)>,
-    closed: u32,
-    expired: u32,
+    pub(super) closed: u32,
+    pub(super) expired: u32,
     pub(super) path: String,
     pub(super) tail: String,
 }
@@ -212,7 +208,7 @@ impl Core {
         self.failure.get_or_insert((limit, text));
     }
 
-    fn progress(&self) -> Progress {
+    pub(super) fn progress(&self) -> Progress {
         let confirmed = self.resident;
         match &self.failure {
             Some((limit, text)) => Progress::Failed { confirmed, limit: *limit, text: text.clone() },
@@ -223,7 +219,7 @@ impl Core {
         }
     }
 
-    fn incidents(&mut self) -> Vec<Incident> {
+    pub(super) fn incidents(&mut self) -> Vec<Incident> {
         let at_ns = self.now_ns();
         let incident = |kind, count: u32, text: String| Incident {
             at_ns,
@@ -251,12 +247,17 @@ impl Core {
         incidents
     }
 
+    /// Reads of one session, for the traffic.
+    pub(super) fn session_of(&self, domain: u32, index: usize) -> Option<SessionKey> {
+        self.member(domain, index).filter(|member| member.connected)?.session
+    }
+
     /// Begins as many domains as the pace allows.
-    fn begin_domains(&mut self, now_ns: i64) {
+    pub(super) fn begin_domains(&mut self, now_ns: i64) {
         let elapsed_s = (now_ns - self.budget_at_ns) as f64 / 1e9;
         self.budget_at_ns = now_ns;
         self.delete_budget = (self.delete_budget + elapsed_s * DELETES_PER_S).min(DELETES_PER_S / 10.0);
-        let paced = self.options.fill_per_s > 0.0 && self.options.fill == super::Fill::Faithful;
+        let paced = self.options.fill_per_s > 0.0 && self.options.fill == Fill::Faithful;
         if paced {
             self.fill_budget =
                 (self.fill_budget + elapsed_s * self.options.fill_per_s).min(self.options.fill_per_s.max(1.0));
@@ -284,243 +285,6 @@ impl Core {
         }
     }
 
-    /// A domain has to go: its sessions first.
-    fn leave(&mut self, hub: &mut Hub<Tag>, id: u32) {
-        let Some(domain) = self.domain_mut(id) else { return };
-        let was = std::mem::replace(&mut domain.stage, Stage::Leaving);
-        domain.in_flight = 0;
-        let sessions: Vec<SessionKey> = domain.members.iter().filter_map(|member| member.session).collect();
-        match was {
-            Stage::Resident => self.resident -= 1,
-            Stage::Leaving | Stage::Removing => {
-                if let Some(domain) = self.domain_mut(id) {
-                    domain.stage = was;
-                }
-                return;
-            }
-            Stage::Connecting | Stage::Structure | Stage::Registering | Stage::Watching => self.filling -= 1,
-        }
-        self.removing += 1;
-        self.to_connect.retain(|(domain, _)| *domain != id);
-        for session in sessions {
-            self.leaving.insert(session);
-            // A session that is not there yet cannot be closed; its socket goes, and nothing was created with it.
-            if hub.close(session).is_err() {
-                hub.abandon(session);
-                self.on_gone(hub, session);
-            }
-        }
-        self.left(hub, id);
-    }
-
-    /// When the last session of a leaving domain is closed, its znodes can go.
-    fn left(&mut self, hub: &mut Hub<Tag>, id: u32) {
-        let Some(domain) = self.domain_mut(id) else { return };
-        if domain.stage == Stage::Leaving && domain.members.iter().all(|member| member.session.is_none()) {
-            domain.stage = Stage::Removing;
-            domain.cursor = 0;
-            self.pump(hub, id);
-        }
-    }
-
-    fn pump_removals(&mut self, hub: &mut Hub<Tag>) {
-        if self.removing == 0 {
-            return;
-        }
-        let ids: Vec<u32> =
-            self.domains.iter().flatten().filter(|d| d.stage == Stage::Removing).map(|d| d.id).collect();
-        for id in ids {
-            self.pump(hub, id);
-        }
-    }
-
-    /// The session that removes what leaving domains left.
-    pub(super) fn janitor_session(&mut self, hub: &mut Hub<Tag>) -> Option<SessionKey> {
-        if self.janitor.is_none() {
-            let options = ConnectOptions {
-                server: self.spec.servers[0],
-                source: self.site.sources.first().copied(),
-                session_timeout_ms: self.options.session_timeout_ms,
-                connect_timeout: Duration::from_secs(10),
-                max_in_flight: 256,
-                reattach: None,
-                last_zxid_seen: 0,
-                auth: self.spec.digest.as_ref().map(|digest| zk_wire::Auth::digest(digest)),
-            };
-            match hub.connect(&options) {
-                Ok(session) => self.janitor = Some(session),
-                Err(error) => self.fail(false, format!("no session for removing domains: {error}")),
-            }
-        }
-        self.janitor.filter(|_| self.janitor_ready)
-    }
-
-    pub(super) fn on_event(&mut self, hub: &mut Hub<Tag>, event: Event<'_, Tag>) {
-        match event {
-            Event::Connected { session, reattached, .. } => self.on_connected(hub, session, reattached),
-            Event::Reply { session, tag, zxid, result } => self.on_reply(hub, session, tag, zxid, result),
-            Event::Watch { session, kind, path } => self.on_watch(hub, session, kind, path),
-            Event::Expired { session } => {
-                self.expired += 1;
-                if let Some((domain, index)) = self.forget(session)
-                    && let Some(member) = self.member_mut(domain, index)
-                {
-                    member.expired = true;
-                    member.session = None;
-                }
-            }
-            Event::Disconnected { session, cause } => self.on_disconnected(hub, session, cause),
-            Event::AuthFailed { session } => {
-                self.forget(session);
-                self.fail(false, "the target refused the digest credentials of a session".to_owned());
-            }
-            Event::Closed { session } => self.on_gone(hub, session),
-        }
-    }
-
-    fn forget(&mut self, session: SessionKey) -> Option<(u32, usize)> {
-        let found = self.sessions.remove(&session);
-        if let Some((domain, index)) = found
-            && self.member(domain, index).is_some_and(|member| !member.connected)
-        {
-            self.connecting = self.connecting.saturating_sub(1);
-        }
-        found
-    }
-
-    fn on_connected(&mut self, hub: &mut Hub<Tag>, session: SessionKey, reattached: bool) {
-        if self.janitor == Some(session) {
-            self.janitor_ready = true;
-            return;
-        }
-        let Some(&(domain, index)) = self.sessions.get(&session) else { return };
-        self.connecting = self.connecting.saturating_sub(1);
-        let id = hub.session(session).map(|view| view.id);
-        let Some(member) = self.member_mut(domain, index) else { return };
-        member.connected = true;
-        member.failed_connects = 0;
-        member.id = id;
-        if !reattached {
-            self.pump(hub, domain);
-            return;
-        }
-        // The server forgot the watches with the connection; the client has to set them again.
-        member.cursor = 0;
-        let relative = member.last_zxid;
-        match self.domain(domain).map(|d| d.stage) {
-            Some(Stage::Resident) => {
-                self.pump_member_watches(hub, domain, index, Tag::Restore, relative);
-            }
-            Some(_) => self.pump(hub, domain),
-            None => {}
-        }
-    }
-
-    fn on_disconnected(&mut self, hub: &mut Hub<Tag>, session: SessionKey, cause: Disconnect) {
-        if self.janitor == Some(session) {
-            (self.janitor, self.janitor_ready) = (None, false);
-            return;
-        }
-        if self.leaving.contains(&session) {
-            self.on_gone(hub, session);
-            return;
-        }
-        let now_ns = self.now_ns();
-        let known_limit = self.site.connections_per_address;
-        let Some((domain, index)) = self.forget(session) else { return };
-        let mut limit = None;
-        let Some(member) = self.member_mut(domain, index) else { return };
-        let was_connected = std::mem::replace(&mut member.connected, false);
-        member.session = None;
-        member.retry_at_ns = now_ns + 500_000_000;
-        if cause == Disconnect::EofBeforeSession && member.id.is_none() {
-            if member.failed_connects == 0 {
-                member.first_failure_ns = now_ns;
-            }
-            member.failed_connects += 1;
-            if member.failed_connects >= LIMIT_ATTEMPTS && now_ns - member.first_failure_ns >= LIMIT_NS {
-                limit = Some(format!(
-                    "the target closed new connections before their session: {}",
-                    known_limit.map_or_else(
-                        || "a limit of connections (maxClientCnxns, maxCnxns) is the usual reason".to_owned(),
-                        |limit| format!("maxClientCnxns allows {limit} from one address")
-                    )
-                ));
-            }
-        }
-        if was_connected {
-            self.closed += 1;
-        }
-        // What was under way is lost with the connection; a stage begins again, and finds what is there already.
-        if let Some(domain) = self.domain_mut(domain)
-            && domain.stage != Stage::Resident
-        {
-            domain.members[index].cursor = 0;
-        }
-        match limit {
-            Some(text) => self.fail(true, text),
-            None => self.to_connect.push((domain, index)),
-        }
-    }
-
-    /// A session is gone for good.
-    fn on_gone(&mut self, hub: &mut Hub<Tag>, session: SessionKey) {
-        self.leaving.remove(&session);
-        let Some((domain, index)) = self.forget(session) else { return };
-        if let Some(member) = self.member_mut(domain, index) {
-            member.session = None;
-            member.connected = false;
-        }
-        self.left(hub, domain);
-    }
-
-    fn on_reply(
-        &mut self,
-        hub: &mut Hub<Tag>,
-        session: SessionKey,
-        tag: Tag,
-        zxid: i64,
-        result: Result<Reply<'_>, ReplyError>,
-    ) {
-        if zxid > 0
-            && let Some(&(domain, index)) = self.sessions.get(&session)
-            && let Some(member) = self.member_mut(domain, index)
-        {
-            member.last_zxid = member.last_zxid.max(zxid);
-        }
-        match tag {
-            Tag::Traffic { domain, job, operation, part_of_run, due_ns, sent_ns } => {
-                self.on_traffic(domain, job, usize::from(operation), part_of_run, due_ns, sent_ns, &result);
-            }
-            Tag::Restore => {}
-            Tag::Fill { domain } => {
-                if let Some(domain) = self.domain_mut(domain) {
-                    domain.in_flight = domain.in_flight.saturating_sub(1);
-                }
-                if let Err(ReplyError::Code(code)) = result
-                    && !is_there_already(code)
-                {
-                    self.fail(
-                        false,
-                        format!("a domain could not be registered: the target answered {}", code.as_str()),
-                    );
-                }
-                self.pump(hub, domain);
-            }
-            Tag::Remove { domain } => {
-                if let Some(domain) = self.domain_mut(domain) {
-                    domain.in_flight = domain.in_flight.saturating_sub(1);
-                }
-                self.pump(hub, domain);
-            }
-        }
-    }
-
-    /// Reads of one session, for the traffic.
-    pub(super) fn session_of(&self, domain: u32, index: usize) -> Option<SessionKey> {
-        self.member(domain, index).filter(|member| member.connected)?.session
-    }
-
     /// The console members of a domain, by number.
     pub(super) fn is_console(&self, index: usize) -> bool {
         let executors = self.shape.executors as usize;
@@ -545,9 +309,4 @@ impl Core {
         }
         sent
     }
-}
-
-/// Znodes that an earlier try made, and reads of absent znodes that set their watch all the same.
-fn is_there_already(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::NodeExists | ErrorCode::NoNode)
 }

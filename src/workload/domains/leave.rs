@@ -1,0 +1,118 @@
+//! Takes domains away again: their sessions first, then what they left on the target.
+
+use std::time::Duration;
+
+use zk_wire::{ConnectOptions, Hub, Request, SessionKey};
+
+use super::{
+    fill::IN_FLIGHT_MAX,
+    members::{Domain, Stage},
+    unit::{Core, Tag},
+};
+
+/// Deletions a second when domains leave.
+pub(super) const DELETES_PER_S: f64 = 20_000.0;
+
+impl Core {
+    /// A domain has to go: its sessions first.
+    pub(super) fn leave(&mut self, hub: &mut Hub<Tag>, id: u32) {
+        let Some(domain) = self.domain_mut(id) else { return };
+        let was = std::mem::replace(&mut domain.stage, Stage::Leaving);
+        domain.in_flight = 0;
+        let sessions: Vec<SessionKey> = domain.members.iter().filter_map(|member| member.session).collect();
+        match was {
+            Stage::Resident => self.resident -= 1,
+            Stage::Leaving | Stage::Removing => {
+                if let Some(domain) = self.domain_mut(id) {
+                    domain.stage = was;
+                }
+                return;
+            }
+            Stage::Connecting | Stage::Structure | Stage::Registering | Stage::Watching => self.filling -= 1,
+        }
+        self.removing += 1;
+        self.to_connect.retain(|(domain, _)| *domain != id);
+        for session in sessions {
+            self.leaving.insert(session);
+            // A session that is not there yet cannot be closed; its socket goes, and nothing was created with it.
+            if hub.close(session).is_err() {
+                hub.abandon(session);
+                self.on_gone(hub, session);
+            }
+        }
+        self.left(hub, id);
+    }
+
+    /// When the last session of a leaving domain is closed, its znodes can go.
+    pub(super) fn left(&mut self, hub: &mut Hub<Tag>, id: u32) {
+        let Some(domain) = self.domain_mut(id) else { return };
+        if domain.stage == Stage::Leaving && domain.members.iter().all(|member| member.session.is_none()) {
+            domain.stage = Stage::Removing;
+            domain.cursor = 0;
+            self.pump(hub, id);
+        }
+    }
+
+    pub(super) fn pump_removals(&mut self, hub: &mut Hub<Tag>) {
+        if self.removing == 0 {
+            return;
+        }
+        let ids: Vec<u32> =
+            self.domains.iter().flatten().filter(|d| d.stage == Stage::Removing).map(|d| d.id).collect();
+        for id in ids {
+            self.pump(hub, id);
+        }
+    }
+
+    /// The session that removes what leaving domains left.
+    pub(super) fn janitor_session(&mut self, hub: &mut Hub<Tag>) -> Option<SessionKey> {
+        if self.janitor.is_none() {
+            let options = ConnectOptions {
+                server: self.spec.servers[0],
+                source: self.site.sources.first().copied(),
+                session_timeout_ms: self.options.session_timeout_ms,
+                connect_timeout: Duration::from_secs(10),
+                max_in_flight: 256,
+                reattach: None,
+                last_zxid_seen: 0,
+                auth: self.spec.digest.as_ref().map(|digest| zk_wire::Auth::digest(digest)),
+            };
+            match hub.connect(&options) {
+                Ok(session) => self.janitor = Some(session),
+                Err(error) => self.fail(false, format!("no session for removing domains: {error}")),
+            }
+        }
+        self.janitor.filter(|_| self.janitor_ready)
+    }
+
+    /// Deletes what a domain left behind, children first.
+    pub(super) fn pump_removal(&mut self, hub: &mut Hub<Tag>, id: u32) {
+        let Some(session) = self.janitor_session(hub) else { return };
+        let Some(domain) = self.domain(id) else { return };
+        let (mut cursor, end) = (domain.cursor, self.shape.znodes_with(domain.dead));
+        let mut sent = 0;
+        while cursor < end && hub.in_flight(session) < IN_FLIGHT_MAX as usize && self.delete_budget >= 1.0 {
+            let znode = self.shape.znode(end - 1 - cursor, &mut self.tail);
+            if !znode.ephemeral {
+                Domain::path(&self.site.root, id, &mut self.path);
+                self.path.push_str(&self.tail);
+                let request = Request::Delete { path: &self.path, version: -1 };
+                if let Err(error) = hub.submit(session, Tag::Remove { domain: id }, &request) {
+                    self.submit_failed(&error);
+                    break;
+                }
+                self.delete_budget -= 1.0;
+                sent += 1;
+            }
+            cursor += 1;
+        }
+        if let Some(domain) = self.domain_mut(id) {
+            domain.cursor = cursor;
+            domain.in_flight += sent;
+            if cursor >= end && domain.in_flight == 0 {
+                self.domains[id as usize] = None;
+                self.removing -= 1;
+            }
+        }
+    }
+}
