@@ -37,10 +37,19 @@ export function follow(run, charts) {
     pending = setTimeout(() => replace().catch(() => soon(3000)), wait);
   };
 
+  const confirm = (confirmed, asked) => {
+    const bar = run.querySelector("[data-confirmed]");
+    if (!bar) return;
+    if (asked) bar.max = asked;
+    bar.value = confirmed;
+    const text = run.querySelector("[data-confirmed-text]");
+    text.textContent = `${figure(confirmed)} of ${figure(bar.max)} ${text.dataset.unit} confirmed`;
+  };
   const on = {
     samples(event) {
       for (const sample of event.samples) {
         charts.add(sample);
+        if (sample.metric === "load_confirmed") confirm(sample.value);
         for (const place of run.querySelectorAll("[data-reading]")) {
           if (place.dataset.metric === sample.metric && place.dataset.node === sample.node) {
             place.textContent = figure(sample.value / Number(place.dataset.by));
@@ -49,14 +58,7 @@ export function follow(run, charts) {
       }
       charts.refresh();
     },
-    progress(event) {
-      const bar = run.querySelector("[data-confirmed]");
-      const text = run.querySelector("[data-confirmed-text]");
-      if (!bar || !text) return;
-      bar.max = Math.max(1, event.asked);
-      bar.value = event.confirmed;
-      text.textContent = `${figure(event.confirmed)} of ${figure(event.asked)} ${text.dataset.unit} confirmed`;
-    },
+    progress: (event) => confirm(event.confirmed, event.asked),
   };
   const take = (message) => {
     const event = JSON.parse(message.data);

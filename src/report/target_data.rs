@@ -1,6 +1,6 @@
 //! The target-data table of the source report: one row a step, what the target held and what it cost.
 
-use super::{Cell, Column, Mark, Table, lead_node, steps, words};
+use super::{Cell, Column, Mark, Table, format, lead_node, steps, words};
 use crate::{
     model::{Trial, metric},
     store::RunDetail,
@@ -172,8 +172,21 @@ fn notes(detail: &RunDetail, table: &mut Table) {
     let cpu = metric::find("process_cpu_share").map_or("", |metric| metric.source);
     table.notes.push(format!("CPU: {cpu}. 1 MB is 1 000 000 bytes."));
     table.notes.extend(steps::repeats_note(detail));
-    let remarks = steps::representative(detail).into_iter().flat_map(|trial| {
-        trial.remarks.iter().map(|remark| format!("{}: {remark}", words::step(trial, &detail.run.unit)))
-    });
-    table.notes.extend(remarks);
+    table.notes.extend(remarks(detail));
+}
+
+/// What steps were remarked upon, each remark once with the loads that it is about.
+fn remarks(detail: &RunDetail) -> Vec<String> {
+    let mut told: Vec<(&str, Vec<String>)> = Vec::new();
+    for trial in steps::representative(detail) {
+        for remark in &trial.remarks {
+            let load = format::count(trial.load);
+            match told.iter_mut().find(|(known, _)| known == remark) {
+                Some((_, loads)) => loads.push(load),
+                None => told.push((remark, vec![load])),
+            }
+        }
+    }
+    let unit = &detail.run.unit;
+    told.into_iter().map(|(remark, loads)| format!("{} {unit}: {}", loads.join(", "), words::ended(remark))).collect()
 }

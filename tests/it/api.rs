@@ -247,7 +247,7 @@ async fn one_error_two_renderings() {
     let page = app.get("/nothing/a&b").await;
     assert_eq!(page.status, 404);
     assert!(page.headers[header::CONTENT_TYPE].to_str().unwrap().starts_with("text/html"));
-    assert!((page.text.contains("a&amp;b") || page.text.contains("a&#38;b")), "{}", page.text);
+    assert!(page.text.contains("a&#38;b"), "{}", page.text);
     let method = app.send(request("DELETE", "/api/v1/runs").body(Body::empty()).unwrap()).await;
     assert_eq!((method.status.as_u16(), &method.problem()["type"]), (405, &"/problems/method".into()));
 }

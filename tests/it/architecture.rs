@@ -18,7 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("scenario", &["analysis", "config", "launch", "model", "target", "workload"]),
     ("engine", &["analysis", "launch", "model", "sample", "scenario", "target", "workload"]),
     ("store", &["model", "scenario"]),
-    ("report", &["model", "scenario", "store"]),
+    ("report", &["model", "store"]),
     ("runs", &["config", "engine", "launch", "model", "sample", "scenario", "store", "target"]),
     ("web", &["config", "model", "report", "runs", "scenario", "store", "target"]),
 ];

@@ -2,7 +2,7 @@
 
 use super::{
     Chart, Entry, Input, Size,
-    svg::{Anchor, Drawing, Scale, headroom, text_width, time_axis, y_axis},
+    svg::{Anchor, Drawing, Scale, headroom, text_width, time_axis, y_axis_whole},
 };
 use crate::{
     model::{Outcome, Trial},
@@ -40,7 +40,7 @@ pub(super) fn draw(input: &Input<'_>, entry: &Entry, size: Size) -> Option<Chart
     for block in &blocks {
         draw_fill(&mut drawing, block, &x, &y);
     }
-    y_axis(&mut drawing, &y, left, right, 4, 1.0);
+    y_axis_whole(&mut drawing, &y, left, right);
     time_axis(&mut drawing, &x, end, lower);
     drawing.path(&confirmed(input, start, end, &x, &y), "confirmed");
     draw_labels(&mut drawing, &blocks, &x, &y, now);

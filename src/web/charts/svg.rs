@@ -193,7 +193,7 @@ pub fn ticks(from: f64, to: f64, wanted: usize) -> Vec<f64> {
         return vec![from];
     }
     let power = 10_f64.powf(raw.log10().floor());
-    let step = [1.0, 2.0, 2.5, 5.0, 10.0].map(|by| by * power).into_iter().find(|step| *step >= raw).unwrap_or(raw);
+    let step = [1.0, 2.0, 5.0, 10.0].map(|by| by * power).into_iter().find(|step| *step >= raw).unwrap_or(raw);
     let first = (from / step).ceil();
     (0..64).map(|at| (first + f64::from(at)) * step).take_while(|value| *value <= to * 1.000_001).collect()
 }
@@ -215,6 +215,15 @@ pub fn y_axis(drawing: &mut Drawing, scale: &Scale, left: f64, right: f64, wante
         last = Some(y);
         drawing.line((left, y), (right, y), if tick == 0.0 { "axis" } else { "grid" });
         drawing.text(left - 8.0, y + 4.0, Anchor::End, "", &tick_label(tick / by));
+    }
+}
+
+/// As [`y_axis`] for things that are counted: whole numbers only.
+pub fn y_axis_whole(drawing: &mut Drawing, scale: &Scale, left: f64, right: f64) {
+    for tick in scale.ticks(5).into_iter().filter(|tick| tick.fract().abs() < 1e-9) {
+        let y = scale.at(tick);
+        drawing.line((left, y), (right, y), if tick == 0.0 { "axis" } else { "grid" });
+        drawing.text(left - 8.0, y + 4.0, Anchor::End, "", &tick_label(tick));
     }
 }
 
@@ -253,7 +262,7 @@ mod tests {
     #[test]
     fn ticks_are_round_and_inside() {
         assert_eq!(ticks(0.0, 4_700.0, 5), [0.0, 1_000.0, 2_000.0, 3_000.0, 4_000.0]);
-        assert_eq!(ticks(0.0, 1.0, 4), [0.0, 0.25, 0.5, 0.75, 1.0]);
+        assert_eq!(ticks(0.0, 1.0, 4), [0.0, 0.5, 1.0]);
         assert_eq!(ticks(0.0, 0.0, 4), [0.0]);
     }
 

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     model::{Phase, RuleReading, RunState, StopCode, Trial},
     report::{Mark, format, lead_node, steps, words},
+    scenario::plan::Outline,
     store::{RunDetail, Series, rows::PhaseNow},
     web::charts::{
         Input, Place,
@@ -31,6 +32,10 @@ pub struct LivePage {
     pub big: String,
     pub unit: String,
     pub doing: &'static str,
+    /// Whether it has not begun: the page then says what is planned.
+    pub waits: bool,
+    pub loads: String,
+    pub longest: String,
     pub stations: Vec<Station>,
     pub phase_left: Option<Left>,
     pub run_left: Option<Left>,
@@ -91,6 +96,9 @@ pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> LivePa
             (RunState::Queued, _) | (_, None) => "waiting to start",
             (_, Some(phase)) => words::phase(phase.phase),
         },
+        waits: phase.is_none() && detail.trials.is_empty(),
+        loads: loads(&detail.outline),
+        longest: longest(&detail.outline),
         stations: stations(phase),
         phase_left: phase.and_then(|phase| left(phase.since_ns, phase.until_ns?, now_ns)),
         run_left: run.started_ns.and_then(|started| {
@@ -106,6 +114,17 @@ pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> LivePa
         notes: detail.notes.iter().rev().map(|(at, text)| (format::time_of_day(*at), text.clone())).collect(),
         over_time: part::charts(&input, Place::Time),
     }
+}
+
+/// The loads of a plan in words.
+pub(super) fn loads(outline: &Outline) -> String {
+    let loads: Vec<String> = outline.ladder.iter().map(|load| format::count(*load)).collect();
+    format!("{} {}", loads.join(", "), outline.unit)
+}
+
+/// The longest time of a plan in words.
+pub(super) fn longest(outline: &Outline) -> String {
+    format::span(f64::from(i32::try_from(outline.longest_s).unwrap_or(i32::MAX)))
 }
 
 fn meta(detail: &RunDetail, now_ns: i64) -> Vec<String> {
@@ -161,11 +180,12 @@ fn left(from_ns: i64, until_ns: i64, now_ns: i64) -> Option<Left> {
     })
 }
 
-/// While filling the event stream says it; else the newest reading of what is in place.
+/// While filling the event stream says it; else a reading of this phase. An older reading would be of another load.
 fn asked(phase: &PhaseNow, unit: &str, series: &[Series]) -> Option<Asked> {
     let in_place = || {
         let series = series.iter().find(|series| series.metric == "load_confirmed")?;
-        series.points.last().map(|(_, value)| format::whole(*value))
+        let newest = series.points.last().filter(|(at, _)| *at >= phase.since_ns);
+        newest.map(|(_, value)| format::whole(*value))
     };
     let confirmed = phase.confirmed.or_else(in_place)?;
     let text = format!("{} of {} {unit} confirmed", format::count(confirmed), format::count(phase.load));

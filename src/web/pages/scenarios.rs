@@ -11,10 +11,13 @@ use axum::{
 };
 use serde::Deserialize;
 
-use super::{PageError, Shell, html, run_result::needs};
+use super::{
+    PageError, Shell, html,
+    run_live::{loads, longest},
+    run_result::needs,
+};
 use crate::{
     model::{Fault, Faults, RunId},
-    report::format,
     runs::{AskedBy, Runs, SubmitError},
     scenario::plan::Outline,
     web::AppState,
@@ -94,15 +97,13 @@ pub fn view(files: &[String], chosen: Option<&str>, text: &str, key: &str, check
 }
 
 fn outline(outline: &Outline) -> OutlinePart {
-    let ladder: Vec<String> = outline.ladder.iter().map(|load| format::count(*load)).collect();
     let managed = if outline.managed { ", launched for the run" } else { "" };
-    let longest = i32::try_from(outline.longest_s).unwrap_or(i32::MAX);
     OutlinePart {
         name: outline.scenario.clone(),
         target: format!("{} ({}{managed})", outline.target, outline.target_kind),
         workload: outline.workload.clone(),
-        ladder: format!("{} {}", ladder.join(", "), outline.unit),
-        longest: format::span(f64::from(longest)),
+        ladder: loads(outline),
+        longest: longest(outline),
         needs: needs(outline),
         remarks: outline.remarks.clone(),
     }
