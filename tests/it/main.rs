@@ -1,10 +1,12 @@
-//! Everything that needs more than one layer, a browser, or a real server.
+//! Everything that needs more than one layer, or a real server.
+
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_lossless,
-    reason = "figures of fixtures are small"
+    clippy::float_cmp,
+    reason = "figures of fixtures are small and exact"
 )]
 #![allow(unreachable_pub, missing_debug_implementations, reason = "nothing here is used from outside")]
 
