@@ -12,25 +12,13 @@ pub use controller::{Ladder, Next};
 pub use judge::{Judgement, ValidityLimits};
 pub use rules::{Baseline, Rule};
 
-/// Thin spaces between thousands, and no more digits than a reader needs.
-#[must_use]
+use crate::model::figure;
+
+/// A figure in a sentence: whole numbers without decimals, others with three digits.
 pub(crate) fn figure(value: f64) -> String {
-    let digits = if value.abs() >= 100.0 || value.fract().abs() < 1e-9 {
-        0
-    } else if value.abs() >= 10.0 {
-        1
+    if value.fract().abs() < 1e-9 && value.is_finite() && value >= 0.0 {
+        figure::group(&format!("{value:.0}"))
     } else {
-        2
-    };
-    let plain = format!("{value:.digits$}");
-    let (sign, rest) = plain.strip_prefix('-').map_or(("", plain.as_str()), |rest| ("-", rest));
-    let (whole, part) = rest.split_once('.').map_or((rest, String::new()), |(w, p)| (w, format!(".{p}")));
-    let mut grouped = String::new();
-    for (place, digit) in whole.chars().enumerate() {
-        if place > 0 && (whole.len() - place).is_multiple_of(3) {
-            grouped.push('\u{2009}');
-        }
-        grouped.push(digit);
+        figure::figure(value)
     }
-    format!("{sign}{grouped}{part}")
 }

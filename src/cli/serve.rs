@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::ConfigFile;
-use crate::{runs::Runs, store::Store, web};
+use crate::{launch, runs::Runs, store::Store, web};
 
 /// Arguments of `rampart serve`.
 #[derive(Debug, clap::Args)]
@@ -43,6 +43,11 @@ pub(super) async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
     let store = Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))?;
     let runs = Runs::new(store.clone(), Arc::clone(&config));
+    // A server that died while it launched left no word of it in the database, but an owner's mark on the folder.
+    let orphans = tokio::task::spawn_blocking(launch::reap_orphans).await?;
+    if !orphans.is_empty() {
+        tracing::warn!("{} target(s) that a dead process had launched were ended and removed", orphans.len());
+    }
     let recovered = runs.recover().await?;
     if !recovered.interrupted.is_empty() {
         tracing::warn!("{} run(s) were interrupted; their finished steps are kept", recovered.interrupted.len());

@@ -59,6 +59,8 @@ pub(super) struct Intake {
     /// Nodes seen stopped by a signal since the last [`Intake::begin`].
     paused: Vec<String>,
     pub(super) died: bool,
+    /// A managed server's log told of lost threads.
+    out_of_memory: bool,
     /// The load's operations that change the target.
     pub(super) writes: &'static [&'static str],
     /// Operations that the running probe has done.
@@ -93,6 +95,7 @@ impl Intake {
             silent: HashMap::new(),
             paused: Vec::new(),
             died: false,
+            out_of_memory: false,
             writes: &[],
             probe_done: std::sync::Arc::default(),
             probe_before: (clock.now_ns(), 0),
@@ -276,6 +279,7 @@ impl Intake {
     fn look_at_processes(&mut self, managed: Option<&dyn Managed>) {
         let Some(managed) = managed else { return };
         let at_ns = self.clock.now_ns();
+        self.look_for_lost_threads(managed, at_ns);
         for process in managed.process_states() {
             let node = process.node;
             match process.kind {
@@ -299,6 +303,28 @@ impl Intake {
                         self.incidents.push(Incident { at_ns, kind: IncidentKind::Died, node, text, amount: 1.0 });
                     }
                 }
+            }
+        }
+    }
+
+    /// A JVM whose threads died for want of memory may live on without serving: its log says so, nothing else does.
+    fn look_for_lost_threads(&mut self, managed: &dyn Managed, at_ns: i64) {
+        if self.out_of_memory || self.silent.is_empty() {
+            return;
+        }
+        for node in managed.nodes().iter().filter(|node| self.silent.contains_key(&node.name)) {
+            if let Some(line) =
+                managed.log_tail(&node.name, 200).into_iter().find(|line| line.contains("OutOfMemoryError"))
+            {
+                self.out_of_memory = true;
+                let text = format!("{} wrote to its log: {}", node.name, line.trim());
+                self.incidents.push(Incident {
+                    at_ns,
+                    kind: IncidentKind::Stall,
+                    node: node.name.clone(),
+                    text,
+                    amount: 1.0,
+                });
             }
         }
     }

@@ -114,7 +114,7 @@ impl Floor {
                     },
                 };
                 for (node, state) in managed.nodes().iter().zip(managed.process_states()) {
-                    let dir = node.data_dir.parent().unwrap_or(&node.data_dir).display().to_string();
+                    let dir = managed.dir().display().to_string();
                     intake
                         .tell(RunEvent::Launched {
                             at_ns: clock.now_ns(),

@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod event;
 pub mod fault;
+pub mod figure;
 pub mod id;
 pub mod inventory;
 pub mod load;

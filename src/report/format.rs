@@ -2,10 +2,9 @@
 
 use jiff::Timestamp;
 
-/// Between thousands, and between a figure and its unit: narrow and never broken over lines.
-pub const THIN: char = '\u{202f}';
-/// What stands where nothing was measured. Never 0.
-pub const NOT_SAMPLED: &str = "not sampled";
+use crate::model::figure::group;
+pub use crate::model::figure::{NOT_SAMPLED, THIN, figure};
+
 /// What stands where a percentile needs more samples than there are.
 pub const TOO_FEW: &str = "too few samples";
 
@@ -27,29 +26,6 @@ pub fn whole_figure(value: f64) -> String {
 pub fn signed(value: f64) -> String {
     let sign = if value < 0.0 { "\u{2212}" } else { "+" };
     format!("{sign}{}", group(&format!("{:.0}", value.abs())))
-}
-
-/// A measured figure with three significant digits; whole numbers from 100 on.
-#[must_use]
-pub fn figure(value: f64) -> String {
-    let size = value.abs();
-    if !value.is_finite() {
-        return NOT_SAMPLED.to_owned();
-    }
-    let digits = if size == 0.0 || size >= 99.95 {
-        0
-    } else if size >= 9.995 {
-        1
-    } else if size >= 0.0995 {
-        2
-    } else {
-        3
-    };
-    let text = format!("{size:.digits$}");
-    if text.bytes().all(|byte| matches!(byte, b'0' | b'.')) {
-        return if size == 0.0 { "0".to_owned() } else { "<0.001".to_owned() };
-    }
-    format!("{}{}", if value < 0.0 { "\u{2212}" } else { "" }, group(&text))
 }
 
 /// A share (0..1) in per cent, without the sign.
@@ -146,22 +122,6 @@ pub fn whole(value: f64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating by definition of `as`")]
     let cut = value.round().max(0.0) as u64;
     cut
-}
-
-fn group(text: &str) -> String {
-    let (whole, rest) = text.split_once('.').map_or((text, None), |(whole, rest)| (whole, Some(rest)));
-    let mut out = String::with_capacity(text.len() + 6);
-    for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && (whole.len() - at).is_multiple_of(3) {
-            out.push(THIN);
-        }
-        out.push(digit);
-    }
-    if let Some(rest) = rest {
-        out.push('.');
-        out.push_str(rest);
-    }
-    out
 }
 
 #[cfg(test)]

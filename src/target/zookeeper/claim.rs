@@ -216,6 +216,7 @@ struct Holder {
 impl Holder {
     /// Keeps the lease until told otherwise.
     fn hold(mut self, orders: &Receiver<Order>) {
+        let mut broken = false;
         loop {
             match orders.try_recv() {
                 Ok(Order::Release(pace, tell)) => {
@@ -229,31 +230,35 @@ impl Holder {
                 }
                 Err(TryRecvError::Empty) => {}
             }
-            let held = if self.lost {
+            if self.lost {
                 thread::sleep(RETRY);
-                Ok(())
+            } else if broken {
+                broken = !self.reconnect();
             } else {
-                // Ended by the waker; the bound is for a wake-up that came in between.
-                self.control.client.pass(Duration::from_secs(1))
-            };
-            if held.is_err() {
-                self.reconnect();
+                // Ended by the waker; the bound is for a wake-up that came in between. A connection that broke because
+                // the run let go and the target was stopped is not taken up again: orders come first.
+                broken = self.control.client.pass(Duration::from_secs(1)).is_err();
             }
         }
     }
 
-    /// Takes up the lease's session again after the connection was lost; one attempt.
-    fn reconnect(&mut self) {
+    /// Takes up the lease's session again after the connection was lost; one attempt. True: there is nothing more to try.
+    fn reconnect(&mut self) -> bool {
         match Control::connect(&self.spec, self.session) {
             // A waker belongs to one hub: from here on orders are seen at the end of a pass.
-            Ok(control) => self.control = control,
+            Ok(control) => {
+                self.control = control;
+                true
+            }
             Err(TargetError::Other(text)) => {
                 tracing::error!(root = %self.root, "the lease of {} is lost: {text}", self.root);
                 self.lost = true;
+                true
             }
             Err(error) => {
                 tracing::warn!(root = %self.root, "the lease's connection is lost: {error}");
                 thread::sleep(RETRY);
+                false
             }
         }
     }
