@@ -201,6 +201,7 @@ pub(crate) mod tests {
             measure_s: 10.0,
             operations,
             counts: vec![],
+            census: BTreeMap::new(),
             nodes: BTreeMap::new(),
             health: Health::default(),
             incidents: vec![],

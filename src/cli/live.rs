@@ -58,6 +58,7 @@ impl Live {
                         let again = if *trial > 1 { " once more" } else { "" };
                         format!("step {step}: {} {load} {}{again}", phase.as_str(), self.unit)
                     }
+                    Phase::WarmingUp => "warming up".to_owned(),
                     Phase::Waiting | Phase::Launching | Phase::Preflight | Phase::Cleaning => phase.as_str().to_owned(),
                 };
                 let seconds = until_ns.map_or(0, |until| u64::try_from((until - at_ns) / 1_000_000_000).unwrap_or(0));

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     model::{RunEvent, RunId, Verdict},
+    report,
     runs::{AskedBy, Runs, SubmitError, Submitted},
     store::Store,
 };
@@ -69,7 +70,16 @@ pub(super) async fn submit(runs: &Runs, text: &str) -> anyhow::Result<Submitted>
 pub(super) async fn finish(runs: &Runs, store: &Store, id: RunId, quiet: bool, json: bool) -> anyhow::Result<ExitCode> {
     match follow(runs, store, id, quiet).await? {
         Some(verdict) => {
-            report(&verdict, json)?;
+            if json {
+                say(&serde_json::to_string_pretty(&verdict)?);
+            } else {
+                for name in ["target-data", "operations"] {
+                    if let (Some(detail), Some(table)) = (store.detail(id).await?, report::find(name)) {
+                        say(&report::text::render(&(table.page)(&detail), None));
+                    }
+                }
+                say(live::verdict(&verdict).trim_end());
+            }
             Ok(ExitCode::from(verdict.exit_code))
         }
         None => {
@@ -120,13 +130,8 @@ async fn follow(runs: &Runs, store: &Store, id: RunId, quiet: bool) -> anyhow::R
 }
 
 #[expect(clippy::print_stdout, reason = "the verdict is what was asked for")]
-fn report(verdict: &Verdict, json: bool) -> anyhow::Result<()> {
-    if json {
-        println!("{}", serde_json::to_string_pretty(verdict)?);
-    } else {
-        print!("{}", live::verdict(verdict));
-    }
-    Ok(())
+fn say(text: &str) {
+    println!("{text}");
 }
 
 /// A folder that goes with the command.

@@ -26,6 +26,7 @@ impl Floor {
         let samples: Vec<Sample> =
             self.intake.samples.iter().filter(|sample| (from_ns..=until_ns).contains(&sample.at_ns)).cloned().collect();
         trial.nodes = summaries(&samples);
+        self.put_census(trial);
         // Blocks are cut at whole seconds, a little late at most: one belongs to the second in which it began.
         let mut merged = Merged::default();
         let mut whole = Merged::default();
@@ -60,6 +61,16 @@ impl Floor {
         trial.incidents = fold(incidents);
         self.remark(trial);
         (histograms, samples)
+    }
+
+    /// Counts of when the load was in place, before the probe made znodes and a session of its own. With one server
+    /// they are that server's; of several, each one's readings stay.
+    fn put_census(&self, trial: &mut Trial) {
+        let [node] = self.inventory.nodes.as_slice() else { return };
+        let series = trial.nodes.entry(node.name.clone()).or_default();
+        for (what, count) in &trial.census {
+            series.extend(SeriesStat::of(&[*count as f64]).map(|stat| (what.clone(), stat)));
+        }
     }
 
     fn records(&self, trial: &Trial, stream: &str, named: Vec<NamedHistogram>) -> Vec<HistogramRecord> {

@@ -53,6 +53,7 @@ impl Floor {
             measure_s: 0.0,
             operations: Vec::new(),
             counts: Vec::new(),
+            census: BTreeMap::new(),
             nodes: BTreeMap::new(),
             health: Health::default(),
             incidents: Vec::new(),
@@ -63,6 +64,9 @@ impl Floor {
         };
         let mut probes = ProbeReport::default();
         let mut ended = self.fill(&mut made).await;
+        if ended == Ended::Reached && step == 0 && trial == 1 && self.plan.scenario.warm_up_s > 0.0 {
+            ended = self.warm_up(&made).await;
+        }
         if ended == Ended::Reached {
             ended = self.settle(&mut made).await;
         }
@@ -182,6 +186,7 @@ impl Floor {
     /// What the target counts beyond what it counted when it was empty.
     async fn count(&mut self, trial: &mut Trial) {
         let counts = tokio::time::timeout(COUNTS_LIMIT, self.target.counts()).await.unwrap_or_default();
+        trial.census.clone_from(&counts);
         if trial.load == 0 {
             self.empty_counts = counts;
             return;
@@ -205,9 +210,17 @@ impl Floor {
             let (step, number) = (trial.step, trial.trial);
             units.tell(&ToUnit::Hold { step, trial: number, start_ns: clock.now_ns(), measure_from_ns, end_ns });
         }
+        let (ended, report) = self.probe(measure_from_ns, end_ns).await;
+        let now_ns = clock.now_ns().min(end_ns);
+        trial.measure_s = ((now_ns - measure_from_ns) as f64 / 1e9).max(0.0);
+        (ended, report)
+    }
+
+    /// Runs all probes between two times, each on a thread of its own. `Reached`: the time is over.
+    async fn probe(&mut self, from_ns: i64, until_ns: i64) -> (Ended, ProbeReport) {
         let window = Window {
-            from_ns: measure_from_ns,
-            until_ns: end_ns,
+            from_ns,
+            until_ns,
             cancelled: Arc::new(AtomicBool::new(false)),
             done: Arc::clone(&self.intake.probe_done),
         };
@@ -218,7 +231,7 @@ impl Floor {
             tasks.spawn_blocking(move || probe.run(&site, &window));
         }
         // The reports of the last second arrive just after it.
-        let ended = self.intake.until(end_ns + 300_000_000, self.managed.as_deref(), |_| false).await;
+        let ended = self.intake.until(until_ns + 300_000_000, self.managed.as_deref(), |_| false).await;
         if ended != Ended::Deadline {
             window.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
         }
@@ -233,9 +246,18 @@ impl Floor {
                 Err(error) => tracing::error!(error = %error, "a probe ended without a report: {error}"),
             }
         }
-        let now_ns = clock.now_ns().min(end_ns);
-        trial.measure_s = ((now_ns - measure_from_ns) as f64 / 1e9).max(0.0);
         (if ended == Ended::Deadline { Ended::Reached } else { ended }, all)
+    }
+
+    /// Lets probes run unmeasured on the empty target: what a JVM does first it does slowly, and a baseline that is
+    /// too low would let every later load pass.
+    async fn warm_up(&mut self, trial: &Trial) -> Ended {
+        let from_ns = self.intake.clock.now_ns();
+        let until_ns = from_ns + clock::seconds_ns(self.plan.scenario.warm_up_s);
+        self.phase(Phase::WarmingUp, trial, Some(until_ns)).await;
+        let (ended, _) = self.probe(from_ns, until_ns).await;
+        self.intake.begin();
+        ended
     }
 }
 

@@ -15,6 +15,8 @@ pub enum Phase {
     Launching,
     /// Reads limits, versions, leftovers.
     Preflight,
+    /// Lets probes run unmeasured on the empty target.
+    WarmingUp,
     /// Puts the next load in place, or takes load away.
     Filling,
     Settling,
@@ -32,6 +34,7 @@ impl Phase {
             Self::Waiting => "waiting",
             Self::Launching => "launching",
             Self::Preflight => "preflight",
+            Self::WarmingUp => "warming_up",
             Self::Filling => "filling",
             Self::Settling => "settling",
             Self::Measuring => "measuring",

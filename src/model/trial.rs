@@ -129,6 +129,10 @@ pub struct Trial {
     /// Probes and the load's own operations.
     pub operations: Vec<OperationStat>,
     pub counts: Vec<CountCheck>,
+    /// What the target counted in all when the load was in place, before the probe: watches and connections summed
+    /// over its servers, the rest of one.
+    #[serde(default)]
+    pub census: BTreeMap<String, u64>,
     /// node -> metric -> summary over the measurement.
     pub nodes: BTreeMap<String, BTreeMap<String, SeriesStat>>,
     pub health: Health,

@@ -165,8 +165,8 @@ fn row_mark(mark: Mark) -> Mark {
 
 fn notes(detail: &RunDetail, table: &mut Table) {
     table.notes.push(
-        "Counts, snapshot size and interval are the last reading of the measurement, the rest its mean. \
-         Small figures are the increment over the row above."
+        "Counts are of when the load was in place, before the probe. Snapshot size and interval are the last reading of \
+         the measurement, the rest its mean. Small figures are the increment over the row above."
             .to_owned(),
     );
     let cpu = metric::find("process_cpu_share").map_or("", |metric| metric.source);

@@ -180,6 +180,7 @@ pub const fn phase(phase: Phase) -> &'static str {
         Phase::Waiting => "waiting for the target",
         Phase::Launching => "launching the target",
         Phase::Preflight => "looking at the target",
+        Phase::WarmingUp => "warming up",
         Phase::Filling => "putting the load in place",
         Phase::Settling => "settling",
         Phase::Measuring => "measuring",

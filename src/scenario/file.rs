@@ -58,6 +58,9 @@ pub(super) struct Load {
     pub(super) settle_s: f64,
     #[serde(default = "measure_s")]
     pub(super) measure_s: f64,
+    /// Probes run so long unmeasured before step 0; by default 15 s for a target that is launched, else 0.
+    #[serde(default)]
+    pub(super) warm_up_s: Option<f64>,
     /// The longest that putting one load in place may take; by default four times what its pace says, and 60 s.
     #[serde(default)]
     pub(super) fill_max_s: Option<f64>,

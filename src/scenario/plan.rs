@@ -116,6 +116,12 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, open_files: Op
     let demand = scenario.workload.demand(top);
     let mut remarks = scenario.workload.remarks();
     remarks.extend(scenario.probes.iter().map(|probe| probe.remark()));
+    if scenario.warm_up_s > 0.0 {
+        remarks.push(format!(
+            "Probes run {} s unmeasured before step 0, so that the empty target is not a cold one.",
+            scenario.warm_up_s
+        ));
+    }
     if scenario.rules.is_empty() {
         remarks.push("The scenario has no rule: only a target that gives way ends it before the last load.".to_owned());
     }
@@ -204,7 +210,7 @@ fn list<'n>(names: impl Iterator<Item = &'n String>) -> String {
 fn longest_s(scenario: &Scenario, ladder: &[u64], managed: bool) -> u64 {
     let hold = scenario.settle_s + scenario.measure_s;
     let steps: f64 = ladder.windows(2).map(|pair| fill_max_s(scenario, pair[0], pair[1]) + 2.0 * hold).sum();
-    let run = steps + 2.0 * hold + if managed { LAUNCH_MAX_S } else { 0.0 };
+    let run = scenario.warm_up_s + steps + 2.0 * hold + if managed { LAUNCH_MAX_S } else { 0.0 };
     let run = scenario.time_budget_s.map_or(run, |budget| budget.min(run));
     let clean = if managed { 10.0 } else { scenario.clean_pace.limit.as_secs_f64() };
     #[expect(

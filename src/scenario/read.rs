@@ -22,6 +22,8 @@ pub struct Scenario {
     pub target: TargetChoice,
     pub workload: Arc<dyn Workload>,
     pub ladder: Ladder,
+    /// Probes run so long unmeasured before step 0, so that the empty target is not a cold one.
+    pub warm_up_s: f64,
     pub settle_s: f64,
     pub measure_s: f64,
     pub fill_max_s: Option<f64>,
@@ -43,6 +45,9 @@ pub enum TargetChoice {
 
 /// The target kinds that scenarios may name.
 const TARGET_KINDS: &[&str] = &["zookeeper"];
+
+/// A JVM that was just started runs its first thousands of requests in the interpreter.
+const WARM_UP_S: f64 = 15.0;
 
 /// The longest ladder that is accepted.
 const RUNGS_MAX: usize = 1_000;
@@ -105,6 +110,8 @@ impl Checks {
         let workload = self.workload(file, kind);
         let probes = self.probes(file, kind);
         self.rules(file, &probes, ladder.as_ref());
+        let warm_up_s = file.load.warm_up_s.unwrap_or(if file.target.launch.is_some() { WARM_UP_S } else { 0.0 });
+        self.within("load.warm_up_s", warm_up_s, 0.0, 3_600.0);
         self.within("load.settle_s", file.load.settle_s, 0.0, 86_400.0);
         self.within("load.measure_s", file.load.measure_s, 1.0, 86_400.0);
         for (field, value) in [
@@ -135,6 +142,7 @@ impl Checks {
             target,
             workload,
             ladder,
+            warm_up_s: if probes.is_empty() { 0.0 } else { warm_up_s },
             settle_s: file.load.settle_s,
             measure_s: file.load.measure_s,
             fill_max_s: file.load.fill_max_s,

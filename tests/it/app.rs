@@ -267,6 +267,7 @@ pub(crate) fn trial(step: u32, load: u64) -> Trial {
         measure_s: 2.0,
         operations: Vec::new(),
         counts: Vec::new(),
+        census: std::collections::BTreeMap::new(),
         nodes: std::collections::BTreeMap::new(),
         health: Health::default(),
         incidents: Vec::new(),
