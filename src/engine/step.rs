@@ -210,17 +210,18 @@ impl Floor {
             let (step, number) = (trial.step, trial.trial);
             units.tell(&ToUnit::Hold { step, trial: number, start_ns: clock.now_ns(), measure_from_ns, end_ns });
         }
-        let (ended, report) = self.probe(measure_from_ns, end_ns).await;
+        let (ended, report) = self.probe(measure_from_ns, end_ns, false).await;
         let now_ns = clock.now_ns().min(end_ns);
         trial.measure_s = ((now_ns - measure_from_ns) as f64 / 1e9).max(0.0);
         (ended, report)
     }
 
     /// Runs all probes between two times, each on a thread of its own. `Reached`: the time is over.
-    async fn probe(&mut self, from_ns: i64, until_ns: i64) -> (Ended, ProbeReport) {
+    async fn probe(&mut self, from_ns: i64, until_ns: i64, warm_up: bool) -> (Ended, ProbeReport) {
         let window = Window {
             from_ns,
             until_ns,
+            warm_up,
             cancelled: Arc::new(AtomicBool::new(false)),
             done: Arc::clone(&self.intake.probe_done),
         };
@@ -255,7 +256,7 @@ impl Floor {
         let from_ns = self.intake.clock.now_ns();
         let until_ns = from_ns + clock::seconds_ns(self.plan.scenario.warm_up_s);
         self.phase(Phase::WarmingUp, trial, Some(until_ns)).await;
-        let (ended, _) = self.probe(from_ns, until_ns).await;
+        let (ended, _) = self.probe(from_ns, until_ns, true).await;
         self.intake.begin();
         ended
     }

@@ -197,6 +197,15 @@ impl<'a> Run<'a> {
             None => self.window.until_ns,
         };
         let rounds = self.options.rounds.min(self.options.count);
+        if self.window.warm_up {
+            let mut round = 0;
+            while self.now_ns() < until_ns
+                && self.round(round, u64::from(self.options.count.div_ceil(rounds)), until_ns)
+            {
+                round += 1;
+            }
+            return;
+        }
         let span_ns = (until_ns - from_ns) / i64::from(rounds);
         for round in 0..rounds {
             let begin_ns = from_ns + i64::from(round) * span_ns;

@@ -190,6 +190,8 @@ pub trait Probe: Send + Sync + std::fmt::Debug {
 pub struct Window {
     pub from_ns: i64,
     pub until_ns: i64,
+    /// Warming up: again and again without a pause until the time is over; the report is thrown away.
+    pub warm_up: bool,
     pub cancelled: Arc<AtomicBool>,
     /// Operations done so far, for the live page.
     pub done: Arc<AtomicU64>,
