@@ -7,7 +7,7 @@ use crate::model::{RuleReading, Sample, StopCode, Trial, stat};
 
 /// What a rule compares with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected \"empty\" or a load of the ladder")]
 pub enum Baseline {
     /// `"empty"`: step 0, measured before any load.
     Named(EmptyTarget),

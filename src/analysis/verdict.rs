@@ -22,7 +22,9 @@ pub struct Question<'a> {
 pub fn conclude(question: &Question<'_>, history: &[Trial], stop: StopCode) -> Verdict {
     let first_bad = history
         .iter()
-        .filter(|trial| trial.outcome == Outcome::Broke && trial.stop_code != Some(StopCode::LimitReached))
+        .filter(|trial| {
+            trial.load > 0 && trial.outcome == Outcome::Broke && trial.stop_code != Some(StopCode::LimitReached)
+        })
         .filter(|trial| confirmed(history, trial, stop))
         .map(|trial| trial.load)
         .min();

@@ -81,7 +81,7 @@ impl Floor {
                 step: trial.step,
                 trial: trial.trial,
                 unit: 0,
-                node: String::new(),
+                node: h.node,
                 stream: stream.to_owned(),
                 operation: h.operation,
                 outcome: h.outcome,

@@ -17,7 +17,7 @@ pub use recorder::{Block, Recorder};
 
 use crate::{
     config::read_value,
-    model::{Axis, Clock, Fault, Incident, Load, OperationStat},
+    model::{Axis, Clock, Fault, Incident, Load, NodeInfo, OperationStat},
     target::TargetSpec,
 };
 
@@ -126,6 +126,8 @@ pub struct Demand {
 #[derive(Debug, Clone)]
 pub struct Site {
     pub target: TargetSpec,
+    /// The target's servers with their roles when the run began.
+    pub nodes: Vec<NodeInfo>,
     /// Everything is created under this path.
     pub root: String,
     pub clock: Clock,

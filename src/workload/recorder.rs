@@ -22,6 +22,8 @@ pub fn histogram(digits: u8) -> Histogram<u64> {
 /// A histogram and what it is of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NamedHistogram {
+    /// The server that was asked; empty where the stream spans all.
+    pub node: String,
     pub operation: String,
     /// `ok`, or an error code.
     pub outcome: String,
@@ -35,13 +37,14 @@ pub struct NamedHistogram {
 impl NamedHistogram {
     /// Encodes a histogram; an empty one gives `None`.
     #[must_use]
-    pub fn of(operation: &str, outcome: &str, clock: &str, histogram: &Histogram<u64>) -> Option<Self> {
+    pub fn of(node: &str, operation: &str, outcome: &str, clock: &str, histogram: &Histogram<u64>) -> Option<Self> {
         if histogram.is_empty() {
             return None;
         }
         let mut bytes = Vec::new();
         V2DeflateSerializer::new().serialize(histogram, &mut bytes).ok()?;
         Some(Self {
+            node: node.to_owned(),
             operation: operation.to_owned(),
             outcome: outcome.to_owned(),
             clock: clock.to_owned(),
@@ -150,8 +153,8 @@ impl Recorder {
         };
         let mut histograms = Vec::new();
         for (index, name) in self.names.iter().enumerate() {
-            histograms.extend(NamedHistogram::of(name, "ok", "due", &self.due[index]));
-            histograms.extend(NamedHistogram::of(name, "ok", "service", &self.service[index]));
+            histograms.extend(NamedHistogram::of("", name, "ok", "due", &self.due[index]));
+            histograms.extend(NamedHistogram::of("", name, "ok", "service", &self.service[index]));
         }
         let block = Block {
             from_ns: self.from_ns,
@@ -163,7 +166,7 @@ impl Recorder {
             failed: self.failed.iter().map(|((op, code), n)| (format!("{}/{code}", self.names[*op]), *n)).collect(),
             missed: self.missed,
             histograms,
-            start_lag: NamedHistogram::of("start", "ok", "due", &self.lag),
+            start_lag: NamedHistogram::of("", "start", "ok", "due", &self.lag),
             thread_share: None,
         };
         self.sequence += 1;
@@ -276,7 +279,7 @@ impl Merged {
         self.histograms
             .iter()
             .filter_map(|((operation, outcome, clock), histogram)| {
-                NamedHistogram::of(operation, outcome, clock, histogram)
+                NamedHistogram::of("", operation, outcome, clock, histogram)
             })
             .collect()
     }
