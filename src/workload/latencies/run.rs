@@ -128,19 +128,19 @@ impl<'a> Run<'a> {
                 of(servers, session).into_iter().for_each(|server| server.watches_fired += 1);
             }
             Event::Disconnected { session, cause } => {
-                lose(of(servers, session), IncidentKind::ConnectionClosed, &cause.to_string())
+                lose(of(servers, session), IncidentKind::ConnectionClosed, &cause.to_string());
             }
             Event::Expired { session } => {
-                lose(of(servers, session), IncidentKind::ConnectionClosed, "its session expired")
+                lose(of(servers, session), IncidentKind::ConnectionClosed, "its session expired");
             }
             Event::AuthFailed { session } => {
-                lose(of(servers, session), IncidentKind::ConnectionClosed, "its credentials were refused")
+                lose(of(servers, session), IncidentKind::ConnectionClosed, "its credentials were refused");
             }
             Event::Closed { session } => of(servers, session).into_iter().for_each(|server| server.session = None),
         });
         if let Err(error) = turned {
             self.servers.iter_mut().for_each(|server| {
-                lose(Some(server), IncidentKind::ConnectionClosed, &format!("the event loop failed: {error}"))
+                lose(Some(server), IncidentKind::ConnectionClosed, &format!("the event loop failed: {error}"));
             });
         }
         answer
@@ -161,7 +161,7 @@ impl<'a> Run<'a> {
             match self.hub.connect(&options) {
                 Ok(session) => server.session = Some(session),
                 Err(error) => {
-                    server.lost = Some((IncidentKind::ConnectionClosed, format!("it could not connect: {error}")))
+                    server.lost = Some((IncidentKind::ConnectionClosed, format!("it could not connect: {error}")));
                 }
             }
         }
