@@ -113,15 +113,15 @@ impl Floor {
                         Err(error) => return Err(failed(intake, &format!("the target could not be launched: {error}"))),
                     },
                 };
+                let dir = managed.dir().display().to_string();
                 for (node, state) in managed.nodes().iter().zip(managed.process_states()) {
-                    let dir = managed.dir().display().to_string();
                     intake
                         .tell(RunEvent::Launched {
                             at_ns: clock.now_ns(),
                             node: node.name.clone(),
                             pid: node.pid,
                             process_started_s: state.started_s,
-                            dir,
+                            dir: dir.clone(),
                         })
                         .await;
                 }
@@ -188,11 +188,15 @@ impl Floor {
         let look = async {
             let inventory = target.inventory().await.map_err(|error| error.to_string())?;
             let give_up_ns = intake.clock.now_ns().saturating_add(nanos(plan.wait_for_target));
+            let mut waits_for = None;
             loop {
                 match target.claim(run).await {
                     Ok(claim) => return Ok((inventory, claim)),
-                    Err(TargetError::InUse { .. }) if intake.clock.now_ns() < give_up_ns => {
-                        tell_phase(intake, Phase::Waiting).await;
+                    Err(TargetError::InUse { holder }) if intake.clock.now_ns() < give_up_ns => {
+                        if waits_for.as_ref() != Some(&holder) {
+                            tell_waiting(intake, &holder, give_up_ns).await;
+                            waits_for = Some(holder);
+                        }
                         tokio::time::sleep(LOCK_RETRY).await;
                     }
                     Err(error) => return Err(error.to_string()),
@@ -273,8 +277,19 @@ impl Floor {
 }
 
 async fn tell_phase(intake: &Intake, phase: Phase) {
+    tell_phase_until(intake, phase, None).await;
+}
+
+async fn tell_phase_until(intake: &Intake, phase: Phase, until_ns: Option<i64>) {
     let at_ns = intake.clock.now_ns();
-    intake.tell(RunEvent::Phase { at_ns, phase, arm: 0, step: 0, trial: 0, load: 0, until_ns: None }).await;
+    intake.tell(RunEvent::Phase { at_ns, phase, arm: 0, step: 0, trial: 0, load: 0, until_ns }).await;
+}
+
+/// Says for whom the run waits, once for each holder: it may be a long time.
+async fn tell_waiting(intake: &Intake, holder: &str, until_ns: i64) {
+    tell_phase_until(intake, Phase::Waiting, Some(until_ns)).await;
+    let text = format!("The target is in use by {holder}: this run waits until it is free.");
+    intake.tell(RunEvent::Note { at_ns: intake.clock.now_ns(), text }).await;
 }
 
 fn aborted(intake: Intake) -> NotOpened {

@@ -125,7 +125,9 @@ impl TestApp {
                 reaps.lock().unwrap().push(orphan.clone());
                 true
             }),
-            clean: Arc::new(move |name, _| {
+            // Processes of this machine are nothing to a scripted engine.
+            reap_all: Arc::new(|| {}),
+            clean: Arc::new(move |name, _, _| {
                 let (cleans, slow) = (Arc::clone(&cleans), slow.clone());
                 Box::pin(async move {
                     // Takes longer than beginning a run does, so that a run that does not wait is seen.
@@ -133,6 +135,7 @@ impl TestApp {
                         slow.ping().await.unwrap();
                     }
                     cleans.lock().unwrap().push(name);
+                    true
                 })
             }),
             ..Seams::default()

@@ -13,12 +13,15 @@
 mod api;
 mod app;
 mod architecture;
+mod binary;
 mod browser;
 mod claim;
 mod fixture;
 mod fixture_server;
+mod journey;
 mod launch;
 mod pages;
+mod process;
 mod report;
 mod runs;
 mod sampling;
