@@ -63,13 +63,13 @@ impl Floor {
         (histograms, samples)
     }
 
-    /// Counts of when the load was in place, before the probe made znodes and a session of its own. With one server
-    /// they are that server's; of several, each one's readings stay.
-    fn put_census(&self, trial: &mut Trial) {
-        let [node] = self.inventory.nodes.as_slice() else { return };
-        let series = trial.nodes.entry(node.name.clone()).or_default();
-        for (what, count) in &trial.census {
-            series.extend(SeriesStat::of(&[*count as f64]).map(|stat| (what.clone(), stat)));
+    /// Counts of when the load was in place, before the probe made znodes and a session of its own.
+    fn put_census(&mut self, trial: &mut Trial) {
+        for (node, counts) in std::mem::take(&mut self.counts.by_node) {
+            let series = trial.nodes.entry(node).or_default();
+            for (what, count) in counts {
+                series.extend(SeriesStat::of(&[count as f64]).map(|stat| (what, stat)));
+            }
         }
     }
 

@@ -25,7 +25,7 @@ use crate::{
         clock::{nanos, seconds_ns},
     },
     scenario::{Plan, PlannedTarget},
-    target::{Claim, Target, TargetError},
+    target::{Claim, Counts, Target, TargetError},
     workload::Site,
 };
 use intake::{Ended, Intake};
@@ -84,6 +84,8 @@ pub(crate) struct Floor {
     probe_site: Site,
     /// The load that was asked last.
     load: u64,
+    /// What the target counted last.
+    counts: Counts,
     /// What the target counted before any load.
     empty_counts: BTreeMap<String, u64>,
     /// How far the wall clock was from the monotonic one when the trial began.
@@ -158,6 +160,7 @@ impl Floor {
             inventory,
             probe_site: sites.probe,
             load: 0,
+            counts: Counts::default(),
             empty_counts: BTreeMap::new(),
             wall_offset_ns: 0,
         };

@@ -185,14 +185,14 @@ impl Floor {
 
     /// What the target counts beyond what it counted when it was empty.
     async fn count(&mut self, trial: &mut Trial) {
-        let counts = tokio::time::timeout(COUNTS_LIMIT, self.target.counts()).await.unwrap_or_default();
-        trial.census.clone_from(&counts);
+        self.counts = tokio::time::timeout(COUNTS_LIMIT, self.target.counts()).await.unwrap_or_default();
+        trial.census.clone_from(&self.counts.total);
         if trial.load == 0 {
-            self.empty_counts = counts;
+            self.empty_counts.clone_from(&trial.census);
             return;
         }
         for (what, expected, tolerance) in self.plan.scenario.workload.demand(trial.load).counts {
-            let observed = counts.get(what).zip(self.empty_counts.get(what)).map(|(now, before)| {
+            let observed = trial.census.get(what).zip(self.empty_counts.get(what)).map(|(now, before)| {
                 i64::try_from(*now).unwrap_or(i64::MAX) - i64::try_from(*before).unwrap_or(i64::MAX)
             });
             trial.counts.push(CountCheck { what: what.to_owned(), expected, observed, tolerance });

@@ -57,6 +57,7 @@ impl Core {
         let Some(member) = self.member_mut(domain, index) else { return };
         member.connected = true;
         member.failed_connects = 0;
+        member.in_vain = 0;
         member.id = id;
         if !reattached {
             self.pump(hub, domain);
@@ -89,6 +90,7 @@ impl Core {
         let mut limit = None;
         let Some(member) = self.member_mut(domain, index) else { return };
         let was_connected = std::mem::replace(&mut member.connected, false);
+        member.in_vain += u32::from(!was_connected);
         member.session = None;
         member.retry_at_ns = now_ns + 500_000_000;
         if cause == Disconnect::EofBeforeSession && member.id.is_none() {

@@ -37,6 +37,8 @@ pub(super) struct Member {
     pub(super) cursor: u64,
     pub(super) retry_at_ns: i64,
     pub(super) failed_connects: u32,
+    /// Attempts in vain since it was last connected: each goes to another server.
+    pub(super) in_vain: u32,
     pub(super) first_failure_ns: i64,
 }
 

@@ -49,6 +49,30 @@ pub enum Reads {
     Rearm,
 }
 
+/// Servers that sessions go to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// All servers alike.
+    #[default]
+    Even,
+    Leader,
+    Followers,
+    Observers,
+}
+
+impl Spread {
+    /// Whether a server of this role takes sessions.
+    fn takes(self, role: &str) -> bool {
+        match self {
+            Self::Even => true,
+            Self::Leader => matches!(role, "leader" | "standalone"),
+            Self::Followers => role == "follower",
+            Self::Observers => role == "observer",
+        }
+    }
+}
+
 /// `[load.options]` of this workload.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -63,6 +87,8 @@ pub struct Options {
     pub fill: Fill,
     /// Domains registered a second, at most; 0: as fast as the server takes them.
     pub fill_per_s: f64,
+    /// Which servers the sessions go to.
+    pub spread: Spread,
     pub traffic: bool,
     /// Multiplies the rate of the steady traffic.
     pub traffic_factor: f64,
@@ -81,6 +107,7 @@ impl Default for Options {
             dead_executors: 0.0,
             fill: Fill::Faithful,
             fill_per_s: 2.0,
+            spread: Spread::Even,
             traffic: true,
             traffic_factor: 1.0,
             reads: Reads::Model,

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    net::SocketAddr,
     time::Duration,
 };
 
@@ -56,6 +57,8 @@ pub(super) struct Core {
     pub(super) shape: Shape,
     pub(super) site: Site,
     pub(super) spec: ZookeeperSpec,
+    /// The servers that sessions go to.
+    pub(super) servers: Vec<SocketAddr>,
     /// By id.
     pub(super) domains: Vec<Option<Box<Domain>>>,
     pub(super) sessions: HashMap<SessionKey, (u32, usize)>,
@@ -91,6 +94,7 @@ impl Unit {
         let now_ns = site.clock.now_ns();
         let core = Core {
             shape: options.shape(),
+            servers: servers(&options, &spec, &site),
             spec,
             domains: Vec::new(),
             sessions: HashMap::new(),
@@ -123,9 +127,22 @@ impl Unit {
     }
 }
 
+/// The servers that the options ask for, of those that had the role when the run began.
+fn servers(options: &Options, spec: &ZookeeperSpec, site: &Site) -> Vec<SocketAddr> {
+    let role = |server: &SocketAddr| {
+        let name = server.to_string();
+        site.nodes.iter().find(|node| node.name == name).map_or("", |node| node.role.as_str())
+    };
+    spec.servers.iter().copied().filter(|server| options.spread.takes(role(server))).collect()
+}
+
 impl LoadUnit for Unit {
     fn prepare(&mut self, load: &Load) {
         self.core.failure = None;
+        if self.core.servers.is_empty() {
+            let wanted = format!("{:?}", self.core.options.spread).to_lowercase();
+            self.core.fail(false, format!("no server of the target is what `spread = \"{wanted}\"` asks for"));
+        }
         self.core.target = load.count();
         self.core.fill_budget = 1.0;
         for id in (self.core.target..self.core.next).rev() {
