@@ -69,7 +69,7 @@ fn confirmed(history: &[Trial], trial: &Trial, stop: StopCode) -> bool {
 fn decisive(history: &[Trial], first_bad: Option<u64>) -> Option<&Trial> {
     match first_bad {
         Some(bad) => history.iter().rfind(|trial| trial.load == bad && trial.outcome == Outcome::Broke),
-        None => history.iter().rfind(|trial| trial.load > 0),
+        None => history.iter().rfind(|trial| trial.outcome != Outcome::Held && trial.load > 0).or(history.last()),
     }
 }
 
@@ -80,7 +80,7 @@ fn status(stop: StopCode, first_bad: Option<u64>, history: &[Trial]) -> Status {
         StopCode::GeneratorSaturated => Status::Invalid,
         StopCode::TargetUnhealthy => Status::Failed,
         StopCode::MaxLoad if first_bad.is_some() => Status::CapacityFound,
-        StopCode::MaxLoad if history.iter().any(|trial| trial.outcome == Outcome::Held) => Status::NotReached,
+        StopCode::MaxLoad if every_load_held(history) => Status::NotReached,
         StopCode::MaxLoad => Status::Inconclusive,
         StopCode::CannotApply if first_bad.is_none() => Status::Failed,
         StopCode::SloLatency
@@ -96,6 +96,15 @@ fn status(stop: StopCode, first_bad: Option<u64>, history: &[Trial]) -> Status {
             }
         }
     }
+}
+
+/// Whether the last word on every load is that it held.
+fn every_load_held(history: &[Trial]) -> bool {
+    let top = history.iter().map(|trial| trial.step).max().unwrap_or(0);
+    top > 0
+        && (1..=top).all(|step| {
+            history.iter().rfind(|trial| trial.step == step).is_some_and(|trial| trial.outcome == Outcome::Held)
+        })
 }
 
 /// The exit codes of design 7, fixed.
@@ -121,9 +130,9 @@ fn validity(history: &[Trial], stop: StopCode, shared_machine: bool) -> Validity
     Validity {
         valid: stop != StopCode::GeneratorSaturated,
         reasons,
-        start_lag_p99_us: judged().map(|trial| trial.health.start_lag_p99_us).max().unwrap_or(0),
+        start_lag_p99_us: judged().filter_map(|trial| trial.health.start_lag_p99_us).max(),
         missed: judged().map(|trial| trial.health.missed).sum(),
-        cpu_share: judged().map(|trial| trial.health.cpu_share).fold(0.0, f64::max),
+        cpu_share: judged().filter_map(|trial| trial.health.cpu_share).max_by(f64::total_cmp),
         shared_machine,
     }
 }
@@ -152,7 +161,10 @@ fn sentence(verdict: &Verdict, decisive: Option<&Trial>, question: &Question<'_>
         }
         (Status::CapacityFound, Some(good), None) => format!("{} hold.", count(good)),
         (Status::NotReached, Some(good), _) => {
-            format!("At least {} hold: every load up to the highest that was asked kept every rule.", count(good))
+            format!(
+                "At least {} hold: every load up to the highest that was asked kept every rule when it was measured last.",
+                count(good)
+            )
         }
         (Status::NotReached, None, _) => "No load was asked.".to_owned(),
         (Status::Inconclusive, ..) => format!("No capacity can be named ({}): {}; {held}.", verdict.stop_code, why()),
@@ -185,14 +197,16 @@ fn cause(verdict: &Verdict, decisive: Option<&Trial>, reason: Option<&str>) -> S
         })
     };
     let broken = decisive.and_then(|trial| trial.rules.iter().find(|reading| reading.broke == Some(true)));
-    let first = match (verdict.stop_code, decisive) {
-        (StopCode::MaxLoad, _) | (_, None) => None,
+    // Levels go on after a load that broke: then that load's own code is the reason, not the end of the list.
+    let code = decisive.and_then(|trial| trial.stop_code).unwrap_or(verdict.stop_code);
+    let first = match (code, decisive) {
+        (_, None) => None,
         (StopCode::NoData, Some(trial)) => trial.rules.iter().find(|r| r.broke.is_none()).map(|r| r.text.clone()),
         (_, Some(trial)) => trial
             .remarks
             .first()
             .cloned()
-            .filter(|_| broken.is_none() || verdict.stop_code == StopCode::TargetSaturated)
+            .filter(|_| broken.is_none() || code == StopCode::TargetSaturated)
             .or_else(|| broken.map(|reading| reading.text.clone())),
     };
     let first = first.unwrap_or_else(|| "see the evidence".to_owned());

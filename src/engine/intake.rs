@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::units::{FromUnit, Units};
@@ -17,6 +17,8 @@ use crate::{
 const STALL_NS: i64 = 3_000_000_000;
 /// A server that answers nothing for so long has given way: the trial ends.
 const GIVE_UP_NS: i64 = 15_000_000_000;
+/// Sources that are asked more seldom than this are asked at the edges of a measurement too.
+const OFTEN: Duration = Duration::from_secs(2);
 /// Observations that may wait.
 const OBSERVATIONS: usize = 256;
 
@@ -47,7 +49,11 @@ pub(super) struct Intake {
     cancel: CancellationToken,
     /// Absolute time at which the time budget is over.
     pub(super) budget_ns: i64,
-    observations: mpsc::Receiver<Observation>,
+    observations: mpsc::Receiver<(bool, Observation)>,
+    /// Tells sources that are asked seldom to be asked now.
+    edges: watch::Sender<u64>,
+    /// How many such sources there are, and how many have answered since the last edge.
+    seldom: (usize, usize),
     sampling: TaskTracker,
     stop_sampling: CancellationToken,
     pub(super) units: Option<Units>,
@@ -56,6 +62,8 @@ pub(super) struct Intake {
     pub(super) blocks: Vec<Block>,
     pub(super) incidents: Vec<Incident>,
     silent: HashMap<String, Silence>,
+    /// When each node answered last.
+    answered: HashMap<String, i64>,
     /// Nodes seen stopped by a signal since the last [`Intake::begin`].
     paused: Vec<String>,
     pub(super) died: bool,
@@ -86,6 +94,8 @@ impl Intake {
             cancel,
             budget_ns: i64::MAX,
             observations,
+            edges: watch::Sender::new(0),
+            seldom: (0, 0),
             sampling: TaskTracker::new(),
             stop_sampling: CancellationToken::new(),
             units: None,
@@ -93,6 +103,7 @@ impl Intake {
             blocks: Vec::new(),
             incidents: Vec::new(),
             silent: HashMap::new(),
+            answered: HashMap::new(),
             paused: Vec::new(),
             died: false,
             out_of_memory: false,
@@ -123,6 +134,9 @@ impl Intake {
         self.observations = receiver;
         for mut sampler in samplers {
             let (sender, stop) = (sender.clone(), self.stop_sampling.clone());
+            let mut edge = self.edges.subscribe();
+            let seldom = sampler.every() > OFTEN;
+            self.seldom.0 += usize::from(seldom);
             self.sampling.spawn(async move {
                 let mut next = tokio::time::Instant::now();
                 loop {
@@ -130,7 +144,7 @@ impl Intake {
                         () = stop.cancelled() => return,
                         observation = sampler.sample() => observation,
                     };
-                    if sender.send(observation).await.is_err() {
+                    if sender.send((seldom, observation)).await.is_err() {
                         return;
                     }
                     // Missed rounds are left out: a slow source must not be asked in bursts.
@@ -138,6 +152,7 @@ impl Intake {
                     tokio::select! {
                         () = stop.cancelled() => return,
                         () = tokio::time::sleep_until(next) => {}
+                        _ = edge.changed(), if seldom => next = tokio::time::Instant::now(),
                     }
                 }
             });
@@ -152,8 +167,25 @@ impl Intake {
         let _ = tokio::time::timeout(Duration::from_secs(5), self.sampling.wait()).await;
     }
 
-    /// Forgets what belonged to the trial before.
-    pub(super) fn begin(&mut self) {
+    /// Asks the sources that are asked seldom, now.
+    pub(super) fn edge(&mut self) {
+        self.seldom.1 = 0;
+        self.edges.send_modify(|edge| *edge += 1);
+    }
+
+    /// Whether all of them have answered since.
+    pub(super) fn edge_answered(&self) -> bool {
+        self.seldom.1 >= self.seldom.0
+    }
+
+    /// Forgets what belonged to the trial before, and what came in after its end. A silence that lasts begins anew, so
+    /// that the next trial sees for itself.
+    pub(super) async fn begin(&mut self) {
+        while let Ok((_, observation)) = self.observations.try_recv() {
+            self.take(observation).await;
+        }
+        let now_ns = self.clock.now_ns();
+        self.silent.values_mut().for_each(|silence| silence.since_ns = now_ns);
         self.samples.clear();
         self.blocks.clear();
         self.incidents.clear();
@@ -196,7 +228,10 @@ impl Intake {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
-                Some(observation) = self.observations.recv() => self.take(observation).await,
+                Some((seldom, observation)) = self.observations.recv() => {
+                    self.seldom.1 += usize::from(seldom);
+                    self.take(observation).await;
+                }
                 Some(message) = next_report(&mut self.units) => self.take_report(message).await,
                 _ = tick.tick() => {}
             }
@@ -231,7 +266,9 @@ impl Intake {
                         amount: 1.0,
                     });
                 }
-                let silence = self.silent.entry(node).or_insert(Silence { since_ns: at_ns, condition });
+                // It may have been silent since its last answer; that it was asked again tells when the silence was seen.
+                let since_ns = self.answered.get(&node).copied().unwrap_or(at_ns);
+                let silence = self.silent.entry(node).or_insert(Silence { since_ns, condition });
                 silence.condition = condition;
             }
         }
@@ -239,6 +276,7 @@ impl Intake {
 
     /// A node answers again: a long silence before it is an incident.
     fn spoke(&mut self, node: &str, at_ns: i64) {
+        self.answered.insert(node.to_owned(), at_ns);
         if let Some(silence) = self.silent.remove(node)
             && at_ns - silence.since_ns >= STALL_NS
         {

@@ -84,6 +84,8 @@ pub(crate) struct Floor {
     probe_site: Site,
     /// The load that was asked last.
     load: u64,
+    /// What the units said last of how much is in place.
+    confirmed: u64,
     /// What the target counted last.
     counts: Counts,
     /// What the target counted before any load.
@@ -160,6 +162,7 @@ impl Floor {
             inventory,
             probe_site: sites.probe,
             load: 0,
+            confirmed: 0,
             counts: Counts::default(),
             empty_counts: BTreeMap::new(),
             wall_offset_ns: 0,

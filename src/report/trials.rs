@@ -40,9 +40,9 @@ pub fn all(detail: &RunDetail) -> Table {
                 Cell::number(trial.fill_s),
                 Cell::number(trial.settle_s),
                 Cell::number(trial.measure_s),
-                Cell::number(trial.health.start_lag_p99_us as f64 / 1_000.0),
+                Cell::sampled(trial.health.start_lag_p99_us.map(|us| us as f64 / 1_000.0)),
                 Cell::count(trial.health.missed),
-                Cell::number(trial.health.cpu_share * 100.0),
+                Cell::sampled(trial.health.cpu_share.map(|share| share * 100.0)),
                 Cell::text(why(trial)),
             ],
         );

@@ -190,36 +190,39 @@ pub struct Merged {
     histograms: BTreeMap<(String, String, String), Histogram<u64>>,
     lag: Option<Histogram<u64>>,
     pub missed: u64,
-    /// The busiest unit's share of one core.
-    pub thread_share: Option<f64>,
+    units: BTreeMap<u32, Unit>,
+}
+
+/// What was merged of one unit.
+#[derive(Debug, Default)]
+struct Unit {
+    covered_ns: i64,
+    thread_covered_ns: i64,
+    thread_ns: f64,
+    last: Option<u64>,
+    gap: bool,
 }
 
 impl Merged {
     /// Adds one block.
     pub fn add(&mut self, block: &Block) {
-        let Block {
-            from_ns: _,
-            to_ns: _,
-            unit: _,
-            sequence: _,
-            asked,
-            done,
-            failed,
-            missed,
-            histograms,
-            start_lag,
-            thread_share,
-        } = block;
+        let Block { from_ns, to_ns, unit, sequence, asked, done, failed, missed, histograms, start_lag, thread_share } =
+            block;
         for (into, from) in [(&mut self.asked, asked), (&mut self.done, done), (&mut self.failed, failed)] {
             for (name, count) in from {
                 *into.entry(name.clone()).or_default() += count;
             }
         }
         self.missed += missed;
-        self.thread_share = match (self.thread_share, *thread_share) {
-            (Some(old), Some(new)) => Some(old.max(new)),
-            (old, new) => old.or(new),
-        };
+        let of_unit = self.units.entry(*unit).or_default();
+        let covered_ns = to_ns - from_ns;
+        of_unit.covered_ns += covered_ns;
+        of_unit.gap |= of_unit.last.is_some_and(|last| last + 1 != *sequence);
+        of_unit.last = Some(*sequence);
+        if let Some(share) = thread_share {
+            of_unit.thread_covered_ns += covered_ns;
+            of_unit.thread_ns += share * covered_ns as f64;
+        }
         for named in histograms {
             let Some(decoded) = named.decode() else { continue };
             let key = (named.operation.clone(), named.outcome.clone(), named.clock.clone());
@@ -230,10 +233,29 @@ impl Merged {
         }
     }
 
-    /// 99th percentile of start lag in microseconds; 0 without any scheduled operation.
+    /// 99th percentile of start lag in microseconds; `None` without any scheduled operation.
     #[must_use]
-    pub fn start_lag_p99_us(&self) -> u64 {
-        self.lag.as_ref().filter(|lag| !lag.is_empty()).map_or(0, |lag| lag.value_at_quantile(0.99))
+    pub fn start_lag_p99_us(&self) -> Option<u64> {
+        self.lag.as_ref().filter(|lag| !lag.is_empty()).map(|lag| lag.value_at_quantile(0.99))
+    }
+
+    /// Seconds that the blocks of each unit cover, the least of all units: what rates are to be divided by.
+    #[must_use]
+    pub fn covered_s(&self) -> f64 {
+        self.units.values().map(|unit| unit.covered_ns as f64 / 1e9).min_by(f64::total_cmp).unwrap_or(0.0)
+    }
+
+    /// Share of one core that the busiest unit's thread used (0..1), over all its blocks.
+    #[must_use]
+    pub fn thread_share(&self) -> Option<f64> {
+        let share = |unit: &Unit| (unit.thread_covered_ns > 0).then(|| unit.thread_ns / unit.thread_covered_ns as f64);
+        self.units.values().filter_map(share).max_by(f64::total_cmp)
+    }
+
+    /// Whether a block between two others never came.
+    #[must_use]
+    pub fn has_gap(&self) -> bool {
+        self.units.values().any(|unit| unit.gap)
     }
 
     /// One summary an operation, over `elapsed_s` seconds.

@@ -171,7 +171,8 @@ impl Workload for Domains {
         let watches = load * shape.watches() + dead * shape.dead_watches();
         let ephemerals = load * shape.ephemerals();
         // Items that run are one ephemeral more each; fired watches are armed again a moment later.
-        let running = load * u64::from(self.options.jobs * self.options.shards) / 20;
+        let busy = if self.options.traffic { self.options.traffic_factor.clamp(1.0, 15.0) } else { 0.0 };
+        let running = load as f64 * f64::from(self.options.jobs * self.options.shards) / 20.0 * busy;
         let traffic = traffic::Rates::of(&self.options);
         let per_member = if self.options.fill_per_s > 0.0 { 1.0 / self.options.fill_per_s } else { 0.5 };
         Demand {
@@ -180,7 +181,7 @@ impl Workload for Domains {
             counts: vec![
                 ("znodes", znodes, znodes / 200 + 20),
                 ("watches", watches, watches / 100 + 20),
-                ("ephemerals", ephemerals, if self.options.traffic { running * 3 } else { 0 } + 10),
+                ("ephemerals", ephemerals, tolerance(running * 3.0) + 10),
                 ("sessions", load * u64::from(shape.sessions()), 10),
             ],
             writes_per_s: traffic.writes_per_s * load as f64,
@@ -235,6 +236,12 @@ impl Workload for Domains {
         }
         remarks
     }
+}
+
+/// A tolerance as a count.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 45 times 100,000 domains' items")]
+fn tolerance(count: f64) -> u64 {
+    count.ceil() as u64
 }
 
 #[cfg(test)]

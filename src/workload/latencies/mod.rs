@@ -146,6 +146,10 @@ impl Latencies {
         let (node, requested) = (&server.name, u64::from(self.options.count));
         let missing = server.phases[WATCH].done.saturating_sub(server.watches_fired);
         for (index, (operation, phase)) in OPERATIONS.iter().zip(&server.phases).enumerate() {
+            // A phase that was never reached has no rate; 0 would be one.
+            if phase.busy_ns == 0 {
+                continue;
+            }
             let elapsed_s = phase.busy_ns as f64 / 1e9;
             let latency = percentiles(&phase.latency);
             let mut errors = phase.errors.clone();
@@ -155,13 +159,14 @@ impl Latencies {
             report.operations.push(OperationStat {
                 stream: NAME.to_owned(),
                 probe: true,
+                write: !matches!(*operation, "get" | "watch"),
                 node: node.clone(),
                 operation: (*operation).to_owned(),
                 done: phase.done,
                 elapsed_s,
-                ops_per_s: if elapsed_s > 0.0 { phase.done as f64 / elapsed_s } else { 0.0 },
+                ops_per_s: phase.done as f64 / elapsed_s,
                 asked: Some(requested),
-                cut: phase.cut || phase.done < requested,
+                cut: phase.cut,
                 latency: latency.clone(),
                 service: latency,
                 errors,

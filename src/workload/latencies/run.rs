@@ -306,7 +306,11 @@ impl<'a> Run<'a> {
     fn call(&mut self, server: usize, phase: usize, round: u32, index: u64) -> Answer {
         let Some(session) = self.servers[server].session else { return Answer::Lost };
         self.path.clear();
-        let _ = write!(self.path, "{}/p{}-{server}-{round}-{index}", self.site.root, self.site.unit);
+        let _ = write!(
+            self.path,
+            "{}/p{}-{:x}-{server}-{round}-{index}",
+            self.site.root, self.site.unit, self.window.from_ns
+        );
         let path = self.path.as_str();
         let request = match phase {
             CREATE => Request::Create { path, data: &self.data, mode: CreateMode::Persistent },
