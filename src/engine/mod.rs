@@ -1,11 +1,13 @@
 //! Clock and sockets: the life of a run, from launch to verdict. Tells everything as events, reads no database.
-//! `units` and `intake` are its hands and ears, `step` is one trial, `gather` what it saw, `site` decides where load comes from.
+//! `units` and `intake` are its hands and ears, `step` is one trial, `gather` what it saw, `vital_signs` whether the
+//! target lives, `site` where load comes from.
 
 mod gather;
 mod intake;
 mod site;
 mod step;
 pub mod units;
+mod vital_signs;
 
 use std::{collections::BTreeMap, time::Duration};
 
