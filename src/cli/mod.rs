@@ -104,6 +104,12 @@ fn complain(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
+/// Says what was asked for. A reader that has gone (`| head`) is no reason to fail.
+fn say(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
 /// Reads a scenario file.
 fn read_scenario(path: &std::path::Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).map_err(|cause| anyhow::anyhow!("{} cannot be read: {cause}", path.display()))

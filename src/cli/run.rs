@@ -9,7 +9,7 @@ use super::{
     ConfigFile,
     ends::Ends,
     live::{self, Live},
-    read_scenario,
+    read_scenario, say,
 };
 use crate::{
     model::{RunEvent, RunId, Verdict},
@@ -143,11 +143,6 @@ async fn follow(
     }
     live.end();
     Ok(store.verdict(id).await?)
-}
-
-#[expect(clippy::print_stdout, reason = "the verdict is what was asked for")]
-fn say(text: &str) {
-    println!("{text}");
 }
 
 /// A folder that goes with the command.
