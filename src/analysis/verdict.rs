@@ -168,8 +168,13 @@ fn sentence(verdict: &Verdict, decisive: Option<&Trial>, question: &Question<'_>
         }
         (Status::NotReached, None, _) => "No load was asked.".to_owned(),
         (Status::Inconclusive, ..) => format!("No capacity can be named ({}): {}; {held}.", verdict.stop_code, why()),
-        (Status::Invalid, ..) => {
-            format!("Nothing can be said of the target, because the generator was not fit to judge: {}; {held}.", why())
+        (Status::Invalid, Some(good), _) => format!(
+            "{} hold; of higher loads nothing can be said, because the generator was not fit to judge: {}.",
+            count(good),
+            why()
+        ),
+        (Status::Invalid, None, _) => {
+            format!("Nothing can be said of the target, because the generator was not fit to judge: {}.", why())
         }
         (Status::Failed, ..) => format!("The run failed: {}; {held}.", why()),
         (Status::Aborted, ..) => format!("The run was stopped before its answer: {}; {held}.", why()),
@@ -187,6 +192,13 @@ fn sentence(verdict: &Verdict, decisive: Option<&Trial>, question: &Question<'_>
 fn cause(verdict: &Verdict, decisive: Option<&Trial>, reason: Option<&str>) -> String {
     if let Some(reason) = reason {
         return reason.to_owned();
+    }
+    // What a void trial read says nothing: only why it is void.
+    let late = verdict.steps.iter().rev().find(|trial| trial.stop_code == Some(StopCode::GeneratorSaturated));
+    if let Some(remark) = late.and_then(|trial| trial.remarks.first())
+        && verdict.stop_code == StopCode::GeneratorSaturated
+    {
+        return remark.clone();
     }
     let strongest = |skip: &str| -> Option<&Evidence> {
         verdict.evidence.iter().find(|evidence| {
@@ -302,6 +314,35 @@ mod tests {
         );
         assert!(verdict.sentence.ends_with("That is less than the required 30 domains."), "{}", verdict.sentence);
         assert_eq!(verdict.baseline, "step 0, the empty target");
+    }
+
+    #[test]
+    fn what_held_before_the_generator_was_late_still_holds() {
+        let verdict = concluded(&[(0, Base), (10, Held), (20, Void)], StopCode::GeneratorSaturated, None);
+        assert!(
+            verdict.sentence.starts_with("10 domains hold; of higher loads nothing can be said, because the generator"),
+            "{}",
+            verdict.sentence
+        );
+        let mut history = verdict.steps;
+        let void = history.last_mut().unwrap();
+        void.remarks = vec!["the generator was late".to_owned()];
+        void.rules.iter_mut().for_each(|rule| rule.broke = Some(true));
+        let rules = rules();
+        let question = Question {
+            run: RunId::new(),
+            arm: 0,
+            axis: "domains",
+            unit: "domains",
+            rules: &rules,
+            required: None,
+            shared_machine: false,
+            reason: None,
+        };
+        let verdict = conclude(&question, &history, StopCode::GeneratorSaturated);
+        assert!(verdict.sentence.ends_with("not fit to judge: the generator was late."), "{}", verdict.sentence);
+        let verdict = concluded(&[(0, Base), (10, Void)], StopCode::GeneratorSaturated, None);
+        assert!(verdict.sentence.starts_with("Nothing can be said of the target"), "{}", verdict.sentence);
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl Floor {
             match (ended, progress) {
                 (Ended::Reached, Some(Progress::Failed { limit, text, .. })) => {
                     let kind = if limit { IncidentKind::LimitReached } else { IncidentKind::CannotApply };
-                    self.cannot_apply(trial, kind, confirmed, &text);
+                    self.cannot_apply(trial, kind, confirmed, &format!("could be put in place: {text}"));
                     break Ended::GaveWay;
                 }
                 (Ended::Deadline, _) if now_ns >= deadline_ns => {
@@ -138,13 +138,18 @@ impl Floor {
                         trial,
                         IncidentKind::FillTimedOut,
                         confirmed,
-                        &format!("the time for it, {limit_s:.0} s, was over"),
+                        &format!("were in place after {limit_s:.0} s, the longest that filling may take"),
                     );
                     break Ended::GaveWay;
                 }
                 (Ended::Deadline, _) => {}
                 (Ended::GaveWay, _) => {
-                    self.cannot_apply(trial, IncidentKind::CannotApply, confirmed, "the target gave way");
+                    self.cannot_apply(
+                        trial,
+                        IncidentKind::CannotApply,
+                        confirmed,
+                        "were in place when the target gave way",
+                    );
                     break Ended::GaveWay;
                 }
                 (ended, _) => break ended,
@@ -154,9 +159,10 @@ impl Floor {
         ended
     }
 
-    fn cannot_apply(&mut self, trial: &Trial, kind: IncidentKind, confirmed: u64, why: &str) {
+    /// `how` goes on after "only 3 of 5 domains".
+    fn cannot_apply(&mut self, trial: &Trial, kind: IncidentKind, confirmed: u64, how: &str) {
         let unit = &self.plan.outline.unit;
-        let text = format!("{confirmed} of {} {unit} were in place when it ended: {why}", trial.load);
+        let text = format!("only {confirmed} of {} {unit} {how}", trial.load);
         self.intake.incidents.push(Incident {
             at_ns: self.intake.clock.now_ns(),
             kind,

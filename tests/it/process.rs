@@ -268,6 +268,27 @@ async fn a_server_killed_on_a_configured_target_cleans_it_before_the_next_run() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_killed_while_it_cleans_after_another_is_followed_by_one_that_does() {
+    let target = target();
+    let place = Place::new(&[("box", target.addr)]);
+    let empty = znodes(target.addr).await;
+    let server = place.serve(&[]);
+    let run = server.submit(&binary::slow_to_measure(&binary::on("box", "[1]"))).await;
+    server.until("it measures", &run, |run| in_phase(run, "measuring")).await;
+    server.kill();
+    // This one waits for the lease of the killed run, which the target still keeps.
+    let server = place.serve(&[]);
+    assert_eq!(text(&server.run(&run).await["run"]["state"]), "interrupted");
+    server.kill();
+    assert!(target.ask("dump").unwrap_or_default().contains("/lease"), "the test came too late");
+    let server = place.serve(&[]);
+    until("the root is gone", || {
+        assert!(server.process.lives());
+        target.ask("srvr").unwrap_or_default().lines().any(|line| line == format!("Node count: {empty}"))
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_runs_on_one_target_never_meet() {
     let target = target();
     let place = Place::new(&[("box", target.addr)]);

@@ -31,8 +31,8 @@ pub fn panels(input: &Input<'_>) -> Vec<Spark> {
         ("outstanding_requests", lead.as_str()),
         ("process_cpu_share", lead.as_str()),
         if live { ("probe_ops_per_s", GENERATOR) } else { ("disk_write_bytes_per_s", lead.as_str()) },
-        ("start_lag_p99_ms", GENERATOR),
         ("heap_after_gc_bytes", lead.as_str()),
+        ("start_lag_p99_ms", GENERATOR),
         ("generator_cpu_share", GENERATOR),
         ("znodes", lead.as_str()),
     ];
