@@ -15,6 +15,7 @@ mod app;
 mod architecture;
 mod browser;
 mod claim;
+mod ensemble;
 mod fixture;
 mod fixture_server;
 mod launch;
