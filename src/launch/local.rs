@@ -168,7 +168,7 @@ impl Target {
             };
             let mut free_if = |wanted: bool| wanted.then(|| ports.free(host)).transpose();
             let admin = free_if(zookeeper::wants_admin(recipe))?;
-            let metrics = free_if(zookeeper::wants_metrics(recipe))?;
+            let metrics = free_if(zookeeper::wants_metrics(recipe, &self.programs))?;
             let (quorum, election) = (free_if(recipe.nodes > 1)?, free_if(recipe.nodes > 1)?);
             let peer = quorum.zip(election).map(|(quorum, election)| Peer { quorum, election });
             let dir = self.dir.join(id.to_string());

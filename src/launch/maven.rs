@@ -32,10 +32,12 @@ const BESIDE: &[(&str, &str, &str)] = &[
     ("commons-cli", "commons-cli", "1.5.0"),
     ("org.slf4j", "slf4j-api", "2.0.13"),
     ("ch.qos.logback", "logback-classic", "1.3.15"),
+    // Named too, since some versions of ZooKeeper name an older one of it.
+    ("ch.qos.logback", "logback-core", "1.3.15"),
 ];
 
-/// Whether a version has the Prometheus provider, and lets it listen on loopback only.
-pub(super) fn has_prometheus(version: &str) -> bool {
+/// Whether a version's Prometheus provider can be told to listen on loopback only; earlier ones listen everywhere.
+fn has_prometheus(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
     (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) >= (3, 8)
 }
@@ -75,38 +77,63 @@ async fn fetch(version: &str, places: &Places, versions: &Path, folder: &Path) -
                     out for ZOOKEEPER_HOME or Debian's package";
         return Err(refused(hint.to_owned()));
     };
-    let part = Part::create(versions, version).map_err(|error| io("making a folder for a version", error))?;
-    let pom = part.0.join("pom.xml");
-    fs::write(&pom, pom_of(version)).map_err(|error| io("writing a POM", error))?;
-    let lib = part.0.join("lib");
     tracing::info!("fetching ZooKeeper {version} from Maven Central into {}", folder.display());
-    let output = Command::new(&mvn)
-        .args(["-q", "-B", "-f"])
-        .arg(&pom)
-        .args(["dependency:copy-dependencies", "-DincludeScope=runtime"])
-        .arg(format!("-DoutputDirectory={}", lib.display()))
-        .current_dir(&part.0)
-        .stdin(Stdio::null())
-        .process_group(0)
-        .kill_on_drop(true)
-        .output();
-    let output = match timeout(FETCH_WITHIN, output).await {
-        Ok(output) => output.map_err(|error| io(&format!("running {}", mvn.display()), error))?,
-        Err(_elapsed) => {
-            return Err(refused(format!("{} did not end within {} s", mvn.display(), FETCH_WITHIN.as_secs())));
+    let mut provider = has_prometheus(version);
+    let (part, lib) = loop {
+        let part = Part::create(versions, version).map_err(|error| io("making a folder for a version", error))?;
+        let lib = part.0.join("lib");
+        fs::write(part.0.join("pom.xml"), pom_of(version, provider)).map_err(|error| io("writing a POM", error))?;
+        let output = copy_dependencies(&mvn, &part.0, &lib);
+        let output = match timeout(FETCH_WITHIN, output).await {
+            Ok(output) => output.map_err(|error| io(&format!("running {}", mvn.display()), error))?,
+            Err(_elapsed) => {
+                return Err(refused(format!("{} did not end within {} s", mvn.display(), FETCH_WITHIN.as_secs())));
+            }
+        };
+        if output.status.success() && is_whole(&lib, version) {
+            break (part, lib);
         }
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        if !provider || !lacks_provider(&said) {
+            let said = last_lines(&said);
+            return Err(refused(format!("{} could not fetch it ({}):\n{said}", mvn.display(), output.status)));
+        }
+        tracing::warn!("Maven Central has no Prometheus provider for ZooKeeper {version}: fetching it without");
+        provider = false;
     };
-    if !output.status.success() || !is_whole(&lib, version) {
-        let said = [output.stdout, output.stderr].concat();
-        let said = last_lines(&String::from_utf8_lossy(&said));
-        return Err(refused(format!("{} could not fetch it ({}):\n{said}", mvn.display(), output.status)));
-    }
-    match fs::rename(&lib, folder) {
+    let moved = match fs::rename(&lib, folder) {
         // Another process was faster.
         Err(_) if is_whole(folder, version) => Ok(()),
         Err(error) => Err(io(&format!("putting the version into {}", folder.display()), error)),
         Ok(()) => Ok(()),
-    }
+    };
+    drop(part);
+    moved
+}
+
+async fn copy_dependencies(mvn: &Path, folder: &Path, lib: &Path) -> io::Result<std::process::Output> {
+    Command::new(mvn)
+        // Without -U what was not found once is not looked for again until the next day.
+        .args(["-q", "-B", "-U", "-f"])
+        .arg(folder.join("pom.xml"))
+        .args(["dependency:copy-dependencies", "-DincludeScope=runtime"])
+        .arg(format!("-DoutputDirectory={}", lib.display()))
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true)
+        .output()
+        .await
+}
+
+/// Whether Maven says that the provider, and nothing before it, does not exist: a lost connection sounds otherwise.
+fn lacks_provider(said: &str) -> bool {
+    ["Could not find artifact ", "resolve dependencies for project rampart:target:pom:1: "].iter().any(|before| {
+        let rest = said.split(before).nth(1).unwrap_or_default();
+        let line = rest.lines().next().unwrap_or_default();
+        line.starts_with("org.apache.zookeeper:zookeeper-prometheus-metrics:")
+            && (before.starts_with("Could not find") || line.contains("was not found in"))
+    })
 }
 
 /// A folder beside the versions in which one is put together; removed on every way out.
@@ -133,9 +160,9 @@ fn last_lines(said: &str) -> String {
     lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n")
 }
 
-fn pom_of(version: &str) -> String {
+fn pom_of(version: &str, provider: bool) -> String {
     let mut wanted = vec![("org.apache.zookeeper", "zookeeper", version)];
-    if has_prometheus(version) {
+    if provider {
         wanted.push(("org.apache.zookeeper", "zookeeper-prometheus-metrics", version));
     }
     let wanted = wanted.iter().chain(BESIDE);
@@ -220,6 +247,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_version_without_its_provider_is_fetched_without() {
+        let lacking = "[ERROR] Failed to execute goal on project target: Could not resolve dependencies for project \
+                       rampart:target:pom:1: Could not find artifact \
+                       org.apache.zookeeper:zookeeper-prometheus-metrics:jar:3.9.4 in central (https://...)";
+        let script =
+            format!("PATH=/bin:/usr/bin; if grep -q prometheus pom.xml; then echo '{lacking}'; exit 1; fi; {GOOD}");
+        let stand = Stand::new(&script);
+        assert_eq!(jars("3.9.4", &stand.places).await.unwrap().len(), 2);
+        assert_eq!(stand.entries(), ["3.9.4"]);
+
+        let lost = lacking.replace("find artifact", "transfer artifact");
+        assert!(lacks_provider(lacking) && !lacks_provider(&lost));
+        assert!(!lacks_provider(&lacking.replace("zookeeper-prometheus-metrics", "zookeeper")));
+        let known = lacking.replace("Could not find artifact ", "").replace(" in central", " was not found in central");
+        assert!(lacks_provider(&known) && !lacks_provider(&known.replace("not found", "lost")));
+    }
+
+    #[tokio::test]
     async fn a_missing_maven_is_said_with_what_to_do() {
         let stand = Stand::new("");
         let places = Places { path: Some("/nonexistent".into()), ..stand.places };
@@ -238,7 +283,10 @@ mod tests {
 
     #[test]
     fn old_versions_come_without_the_provider() {
-        assert!(!pom_of("3.7.2").contains("prometheus"));
-        assert!(pom_of("3.10.0").contains("<artifactId>zookeeper-prometheus-metrics</artifactId><version>3.10.0<"));
+        assert!(!has_prometheus("3.7.2") && !pom_of("3.7.2", false).contains("prometheus"));
+        assert!(has_prometheus("3.10.0"));
+        assert!(
+            pom_of("3.10.0", true).contains("<artifactId>zookeeper-prometheus-metrics</artifactId><version>3.10.0<")
+        );
     }
 }

@@ -256,8 +256,10 @@ const PROMETHEUS: &str = "org.apache.zookeeper.metrics.prometheus.PrometheusMetr
 
 /// Whether the Prometheus provider is on: with a version that was fetched together with it, unless the recipe names
 /// another provider.
-pub(super) fn wants_metrics(recipe: &Recipe) -> bool {
-    let has_it = recipe.version.as_deref().is_some_and(maven::has_prometheus);
+pub(super) fn wants_metrics(recipe: &Recipe, programs: &Programs) -> bool {
+    let name = |jar: &PathBuf| jar.file_name().and_then(|name| name.to_str().map(str::to_owned));
+    let mut names = programs.jars.iter().filter_map(name);
+    let has_it = recipe.version.is_some() && names.any(|name| name.starts_with("zookeeper-prometheus-metrics-"));
     has_it && recipe.zoo_cfg.get(PROVIDER_KEY).is_none_or(|class| class == PROMETHEUS)
 }
 
@@ -313,7 +315,7 @@ pub(super) fn settings(recipe: &Recipe, programs: &Programs) -> Vec<Setting> {
     ];
     settings.extend(recipe.version.iter().map(|version| setting("version".to_owned(), version.clone())));
     // It costs the server some of its speed.
-    if wants_metrics(recipe) && !recipe.zoo_cfg.contains_key(PROVIDER_KEY) {
+    if wants_metrics(recipe, programs) && !recipe.zoo_cfg.contains_key(PROVIDER_KEY) {
         settings.push(setting(format!("zoo_cfg.{PROVIDER_KEY}"), PROMETHEUS.to_owned()));
     }
     settings.extend(recipe.zoo_cfg.iter().map(|(key, value)| setting(format!("zoo_cfg.{key}"), value.clone())));
@@ -365,16 +367,21 @@ mod tests {
     #[test]
     fn metrics_are_on_with_a_version_that_has_them_unless_the_recipe_says_otherwise() {
         let mut recipe = Recipe::new("zookeeper");
-        assert!(!wants_metrics(&recipe));
+        let mut programs =
+            Programs { java: "/java".into(), jars: vec!["/l/zookeeper-prometheus-metrics-3.9.4.jar".into()] };
+        assert!(!wants_metrics(&recipe, &programs), "an installed one is as its owner has it");
         recipe.version = Some("3.9.4".to_owned());
-        assert!(wants_metrics(&recipe));
+        assert!(wants_metrics(&recipe, &programs));
         let node = Node { metrics: Some(SocketAddr::from(([127, 0, 0, 1], 25_000))), ..node() };
         let text = zoo_cfg(&recipe, &node);
         assert!(text.contains("\nmetricsProvider.httpHost=127.0.0.1\nmetricsProvider.httpPort=25000\n"), "{text}");
         recipe
             .zoo_cfg
             .insert(PROVIDER_KEY.to_owned(), "org.apache.zookeeper.metrics.impl.NullMetricsProvider".to_owned());
-        assert!(!wants_metrics(&recipe));
+        assert!(!wants_metrics(&recipe, &programs));
+        recipe.zoo_cfg.clear();
+        programs.jars.clear();
+        assert!(!wants_metrics(&recipe, &programs));
     }
 
     #[test]
