@@ -108,7 +108,7 @@ fn options_demand(domains: u64, background: f64) -> (u64, u64) {
 
 /// The server's own counts, held against what was asked: a figure of a fill that is not there would be no figure.
 async fn confirm(managed: &dyn Managed, (znodes, watches): &(u64, u64)) -> (f64, f64) {
-    let counts = managed.spec().open(managed.nodes()).counts().await.total;
+    let counts = managed.spec().open(&managed.nodes()).counts().await.total;
     let (seen_znodes, seen_watches) = (counts["znodes"], counts["watches"]);
     assert!(
         seen_znodes >= *znodes && seen_znodes - znodes < 50,

@@ -114,6 +114,9 @@ mod tests {
     fn the_built_in_configuration_is_sound() {
         let config = Config::load(None).unwrap();
         assert!(config.recipes.contains_key("local-small") && config.recipes.contains_key("local"));
+        let ensemble = &config.recipes["local-ensemble"];
+        assert_eq!((ensemble.nodes, ensemble.heap_mib), (3, 256));
+        assert!(config.recipes.values().all(|recipe| recipe.check().is_ok()));
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Floor {
                 (managed.spec(), Some(managed))
             }
         };
-        let nodes = managed.as_ref().map(|managed| managed.nodes().to_vec()).unwrap_or_default();
+        let nodes = managed.as_ref().map(|managed| managed.nodes()).unwrap_or_default();
         let target = spec.open(&nodes);
         tell_phase(&intake, Phase::Preflight).await;
         let opened = Self::preflight(plan, run, &intake, target.as_ref()).await;

@@ -90,7 +90,8 @@ impl Intake {
         for process in managed.process_states() {
             let node = process.node;
             match process.kind {
-                ProcessKind::Running => {}
+                // Whoever ended it on purpose tells what it means.
+                ProcessKind::Running | ProcessKind::EndedOnPurpose(_) => {}
                 ProcessKind::Stopped => {
                     if !self.paused.contains(&node) {
                         self.paused.push(node.clone());

@@ -2,50 +2,37 @@
 //! driver. Everything it starts, it ends; everything it writes, it removes.
 
 use std::{
-    collections::BTreeSet,
+    fmt::Write as _,
     fs, io,
-    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
     sync::Mutex,
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
+use futures::future::join_all;
 
 use super::{
-    LaunchError, Launcher, Managed, ProcessKind, ProcessState, Recipe,
-    orphan::{self, Owner, Server},
-    process,
-    zookeeper::{self, Node, Places, Programs},
+    LaunchError, Launcher, Managed, Recipe,
+    orphan::{self, Owner},
+    ports::{self, Ports},
+    ready::{self, Says},
+    server::{Process, Server},
+    zookeeper::{self, Node, Peer, Places, Programs},
 };
 use crate::{
     model::{RunId, Setting},
-    target::{
-        ManagedNode, TargetSpec,
-        zookeeper::{
-            ZookeeperSpec,
-            four_letter::{ask, sampler_source},
-        },
-    },
+    target::ManagedNode,
 };
 
-const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// Below the ephemeral ports, of which any client socket may hold one.
-const PORTS: std::ops::Range<u16> = 20_000..32_000;
-/// How often a server is started again with other ports when somebody took one meanwhile.
+/// How often servers are started again with other ports when somebody took one meanwhile.
 const PORT_TRIES: usize = 5;
+/// For one server, and for the election of several on a machine that they share with the driver.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-const TERM_WAIT: Duration = Duration::from_secs(5);
-const POLL: Duration = Duration::from_millis(50);
-/// Lines of a log that an error quotes.
-const QUOTED_LINES: usize = 30;
-/// Bytes read from the end of a log for its tail.
-const TAIL_BYTES: u64 = 64 << 10;
-/// What the log says when a port was taken between choosing and binding it.
-const TAKEN: &[&str] = &["Address already in use", "BindException", "Failed to bind"];
+const ENSEMBLE_READY_WITHIN: Duration = Duration::from_secs(120);
+pub(super) const POLL: Duration = Duration::from_millis(50);
 
-/// Starts one standalone ZooKeeper on loopback.
+/// Starts one standalone ZooKeeper on loopback, or an ensemble on loopback addresses.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Local;
 
@@ -53,11 +40,12 @@ pub struct Local;
 impl Launcher for Local {
     async fn start(&self, recipe: &Recipe, run: RunId) -> Result<Box<dyn Managed>, LaunchError> {
         recipe.check()?;
-        let programs = Programs::find(recipe, &Places::of_environment())?;
+        let programs = Programs::find(recipe, &Places::of_environment()).await?;
+        let recipe = recipe.clone();
         let mut target = tokio::task::spawn_blocking(move || {
             // What an earlier crash left would share this machine with the measurement.
             let _ = orphan::reap_orphans();
-            Target::create(&orphan::managed_base(), run)
+            Target::create(&orphan::managed_base(), run, recipe, programs)
         })
         .await
         .map_err(|error| io_error("preparing a folder", io::Error::other(error)))??;
@@ -65,26 +53,18 @@ impl Launcher for Local {
         let mut tries = 0;
         loop {
             tries += 1;
-            match target.start_server(recipe, &programs).await? {
+            match target.start_servers().await? {
                 Started::Ready => return Ok(Box::new(target)),
-                Started::PortTaken { .. } if tries < PORT_TRIES && fixed_port(recipe).is_none() => {}
-                Started::PortTaken { log } => return Err(port_taken(recipe, tries, &log)),
+                Started::PortTaken { .. } if tries < PORT_TRIES => {}
+                Started::PortTaken { log } => {
+                    let text = format!(
+                        "no port: {tries} times another process took one between choosing and binding it:\n{log}"
+                    );
+                    return Err(LaunchError::Missing(text));
+                }
             }
         }
     }
-}
-
-fn port_taken(recipe: &Recipe, tries: usize, log: &str) -> LaunchError {
-    LaunchError::Missing(match fixed_port(recipe) {
-        Some(port) => format!(
-            "no port: {HOST}:{port} is in use; free it, or leave zoo_cfg.clientPort out of the recipe to get a free one"
-        ),
-        None => format!("no port: {tries} times another process took one between choosing and binding it:\n{log}"),
-    })
-}
-
-fn fixed_port(recipe: &Recipe) -> Option<u16> {
-    recipe.zoo_cfg.get("clientPort")?.parse().ok()
 }
 
 fn io_error(what: &str, source: io::Error) -> LaunchError {
@@ -99,34 +79,25 @@ enum Started {
 
 /// A folder and the servers in it. Dropping it kills them and removes the folder.
 #[derive(Debug)]
-struct Target {
-    dir: PathBuf,
-    servers: Vec<Running>,
-    /// The same servers, as samplers know them.
-    nodes: Vec<ManagedNode>,
-}
-
-/// One process that was started.
-#[derive(Debug)]
-struct Running {
-    name: String,
-    log: PathBuf,
-    started_s: u64,
-    pid: u32,
-    /// Behind a lock because asking a child for its end changes it, while `process_states` only looks.
-    child: Mutex<Child>,
+pub(super) struct Target {
+    pub(super) dir: PathBuf,
+    pub(super) servers: Vec<Server>,
+    recipe: Recipe,
+    programs: Programs,
+    /// One writer of the owner file at a time.
+    owner_file: Mutex<()>,
 }
 
 impl Target {
     /// Makes the folder `<base>/<short id>`, or `<short id>-2` and so on while another arm of the run has it.
-    fn create(base: &Path, run: RunId) -> Result<Self, LaunchError> {
+    fn create(base: &Path, run: RunId, recipe: Recipe, programs: Programs) -> Result<Self, LaunchError> {
         orphan::prepare_base(base)?;
         for number in 1..100 {
             let name = if number == 1 { run.short() } else { format!("{}-{number}", run.short()) };
             let dir = base.join(name);
             match fs::create_dir(&dir) {
                 Ok(()) => {
-                    let target = Self { dir, servers: Vec::new(), nodes: Vec::new() };
+                    let target = Self { dir, servers: Vec::new(), recipe, programs, owner_file: Mutex::default() };
                     target.write_owner()?;
                     return Ok(target);
                 }
@@ -138,122 +109,181 @@ impl Target {
     }
 
     fn write_owner(&self) -> Result<(), LaunchError> {
-        let server =
-            |server: &Running| Server { node: server.name.clone(), pid: server.pid, started_s: server.started_s };
-        let owner = Owner { servers: self.servers.iter().map(server).collect(), ..Owner::this_process() };
+        let _alone = self.owner_file.lock().expect("nothing panics while it writes the owner file");
+        let owner = Owner { servers: self.servers.iter().map(Server::owned).collect(), ..Owner::this_process() };
         owner.write(&self.dir).map_err(|error| io_error("writing the owner file", error))
     }
 
-    /// Starts one more server and waits until it serves. On every way out but `Ready`, it is gone again.
-    async fn start_server(&mut self, recipe: &Recipe, programs: &Programs) -> Result<Started, LaunchError> {
-        let node = self.place(recipe)?;
-        if TcpListener::bind(node.client).is_err() {
-            return Ok(Started::PortTaken { log: String::new() });
-        }
-        let spawned = node.write_files(recipe).and_then(|()| spawn(recipe, programs, &node));
-        let child = spawned.map_err(|error| io_error(&format!("starting {}", programs.java.display()), error))?;
-        let pid = child.id();
-        let name = node.client.to_string();
-        let started_s = process::look(pid).map_or(0, |seen| seen.started_s);
-        self.servers.push(Running { name, log: node.server_log(), started_s, pid, child: Mutex::new(child) });
-        self.write_owner()?;
-
-        let result = self.wait_ready(&node).await;
-        match &result {
-            Ok(Started::Ready) => self.nodes.push(managed_node(recipe, programs, &node, pid)),
-            Ok(Started::PortTaken { .. }) | Err(_) => {
-                if let Some(server) = self.servers.pop() {
-                    server.kill();
-                }
-                let _ = fs::remove_dir_all(&node.dir);
+    /// Starts all servers and waits until they serve. On every way out but `Ready`, they are gone again.
+    async fn start_servers(&mut self) -> Result<Started, LaunchError> {
+        let nodes = self.place()?;
+        let result = match self.spawn_all(nodes) {
+            Ok(()) => self.wait_ready().await,
+            Err(error) => Err(error),
+        };
+        if let Ok(Started::Ready) = &result {
+            for server in &mut self.servers {
+                server.info = Some(describe(&self.recipe, &self.programs, &server.node));
+            }
+        } else {
+            self.servers.iter().for_each(Server::kill);
+            for server in self.servers.drain(..) {
+                server.reap();
+                let _ = fs::remove_dir_all(&server.node.dir);
             }
         }
         result
     }
 
-    fn place(&self, recipe: &Recipe) -> Result<Node, LaunchError> {
-        let client = match fixed_port(recipe) {
-            Some(port) => SocketAddr::new(HOST, port),
-            None => free_address()?,
-        };
-        let admin = if zookeeper::wants_admin(recipe) { Some(free_address()?) } else { None };
-        let dir = self.dir.join((self.servers.len() + 1).to_string());
-        Ok(Node { run_dir: self.dir.clone(), dir, client, admin })
+    fn spawn_all(&mut self, nodes: Vec<Node>) -> Result<(), LaunchError> {
+        for node in nodes {
+            node.write_files(&self.recipe).map_err(|error| io_error("writing a server's files", error))?;
+            let process = self.spawn(&node)?;
+            self.servers.push(Server::new(node, process));
+        }
+        self.write_owner()
     }
 
-    async fn wait_ready(&self, node: &Node) -> Result<Started, LaunchError> {
-        let Some(server) = self.servers.last() else { return Ok(Started::Ready) };
-        let what = format!("ZooKeeper on {}", node.client);
+    fn spawn(&self, node: &Node) -> Result<Process, LaunchError> {
+        Process::spawn(&self.recipe, &self.programs, node)
+            .map_err(|error| io_error(&format!("starting {}", self.programs.java.display()), error))
+    }
+
+    /// Chooses the addresses of all servers: each has an IP address of its own.
+    fn place(&self) -> Result<Vec<Node>, LaunchError> {
+        let (recipe, mut ports) = (&self.recipe, Ports::default());
+        let fixed = recipe.zoo_cfg.get("clientPort").and_then(|port| port.parse().ok());
+        let mut nodes = Vec::new();
+        for id in 1..=u8::try_from(recipe.nodes).unwrap_or(u8::MAX) {
+            let host = ports::host(id);
+            let client = match fixed.map(|port| (host, port).into()) {
+                Some(client) if ports::in_use(client) => {
+                    return Err(LaunchError::Missing(format!(
+                        "no port: {client} is in use; free it, or leave zoo_cfg.clientPort out of the recipe to get a \
+                         free one"
+                    )));
+                }
+                Some(client) => client,
+                None => ports.free(host)?,
+            };
+            let mut free_if = |wanted: bool| wanted.then(|| ports.free(host)).transpose();
+            let admin = free_if(zookeeper::wants_admin(recipe))?;
+            let metrics = free_if(zookeeper::wants_metrics(recipe, &self.programs))?;
+            let (quorum, election) = (free_if(recipe.nodes > 1)?, free_if(recipe.nodes > 1)?);
+            let peer = quorum.zip(election).map(|(quorum, election)| Peer { quorum, election });
+            let dir = self.dir.join(id.to_string());
+            let run_dir = self.dir.clone();
+            nodes.push(Node { id, run_dir, dir, client, admin, metrics, peer, peers: Vec::new() });
+        }
+        let peers: Vec<_> = nodes.iter().filter_map(|node| node.peer).collect();
+        nodes.iter_mut().for_each(|node| node.peers.clone_from(&peers));
+        Ok(nodes)
+    }
+
+    fn within(&self) -> Duration {
+        if self.servers.len() > 1 { ENSEMBLE_READY_WITHIN } else { READY_WITHIN }
+    }
+
+    /// Waits until all serve, with one leader where there are several.
+    async fn wait_ready(&self) -> Result<Started, LaunchError> {
         let since = Instant::now();
         loop {
-            if let Some(status) = server.exit_status() {
-                let log = tail(&server.log, QUOTED_LINES).join("\n");
-                if TAKEN.iter().any(|words| log.contains(words)) {
-                    return Ok(Started::PortTaken { log });
+            if let Some((server, ended)) = self.servers.iter().find_map(|server| Some((server, server.ended()?))) {
+                if ended.for_a_port() {
+                    return Ok(Started::PortTaken { log: ended.log });
                 }
-                return Err(LaunchError::Died { what, status: status.to_string(), log });
+                let (what, status) = (title(&server.name), ended.status.to_string());
+                return Err(LaunchError::Died { what, status, log: ended.log });
             }
-            if answers(node).await && listens(server.pid, node.client).await {
+            let said = join_all(self.servers.iter().map(|server| ready::role(server.node.client))).await;
+            if ready::all_serve(&said) && join_all(self.servers.iter().map(Server::listens)).await.iter().all(|it| *it)
+            {
                 return Ok(Started::Ready);
             }
-            if since.elapsed() > READY_WITHIN {
-                let log = tail(&server.log, QUOTED_LINES).join("\n");
-                return Err(LaunchError::NotReady { what, waited_s: READY_WITHIN.as_secs(), log });
+            if since.elapsed() > self.within() {
+                return Err(self.not_ready(&said));
             }
             tokio::time::sleep(POLL).await;
         }
     }
+
+    fn not_ready(&self, said: &[Says]) -> LaunchError {
+        // Of several the one to blame cannot be told: the log of the first that does not serve says most.
+        let silent = |(_, says): &(&Server, &Says)| !matches!(says, Says::Role(_));
+        let all = || self.servers.iter().zip(said);
+        let log = all().find(silent).or_else(|| all().next()).map(|(server, _)| server.quote()).unwrap_or_default();
+        let what = all().fold("ZooKeeper on ".to_owned(), |mut text, (server, says)| {
+            let _ = write!(text, "{}{} ({says})", if text.ends_with(')') { ", " } else { "" }, server.name);
+            text
+        });
+        LaunchError::NotReady { what, waited_s: self.within().as_secs(), log }
+    }
+
+    /// Starts a server that has ended again in its place. On every way out but success the place is as it was.
+    pub(super) async fn start_again(&self, server: &Server) -> Result<(), LaunchError> {
+        let before = server.replace(self.spawn(&server.node)?);
+        let result = match self.write_owner() {
+            Ok(()) => self.wait_again(server).await,
+            Err(error) => Err(error),
+        };
+        if result.is_err() {
+            server.kill();
+            server.reap();
+            server.replace(before);
+            let _ = self.write_owner();
+        }
+        result
+    }
+
+    async fn wait_again(&self, server: &Server) -> Result<(), LaunchError> {
+        let since = Instant::now();
+        loop {
+            if let Some(ended) = server.ended() {
+                let (what, status) = (title(&server.name), ended.status.to_string());
+                return Err(LaunchError::Died { what, status, log: ended.log });
+            }
+            let says = ready::role(server.node.client).await;
+            let serves = match &says {
+                Says::Role(_) => true,
+                // It cannot serve before others run; that it is up is all it can do.
+                Says::NotServing => !self.has_quorum(),
+                Says::Nothing(_) => false,
+            };
+            if serves && server.listens().await {
+                return Ok(());
+            }
+            if since.elapsed() > self.within() {
+                let what = format!("{} ({says})", title(&server.name));
+                return Err(LaunchError::NotReady { what, waited_s: self.within().as_secs(), log: server.quote() });
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Whether so many servers run that they can serve.
+    fn has_quorum(&self) -> bool {
+        let running = self.servers.iter().filter(|server| server.kind() == super::ProcessKind::Running);
+        running.count() * 2 > self.servers.len()
+    }
 }
 
-/// Whether the server answers `srvr` with a mode: no whitelist can take that word away since 3.5.3.
-async fn answers(node: &Node) -> bool {
-    let answer = ask(node.client, sampler_source(node.client), "srvr", Duration::from_secs(2)).await;
-    answer.is_ok_and(|text| text.contains("Mode:"))
+fn title(server: &str) -> String {
+    format!("ZooKeeper on {server}")
 }
 
-/// Whether it is this process that listens there. Somebody else's server may have taken the port and answer just as
-/// well. Unknown counts as yes: the process lives, and one that cannot bind its port ends.
-async fn listens(pid: u32, address: SocketAddr) -> bool {
-    let seen = tokio::task::spawn_blocking(move || {
-        let all = listeners::get_all().ok()?;
-        Some(all.iter().any(|each| each.process.pid == pid && each.socket.port() == address.port()))
-    });
-    seen.await.ok().flatten().unwrap_or(true)
-}
-
-fn spawn(recipe: &Recipe, programs: &Programs, node: &Node) -> io::Result<Child> {
-    use std::os::unix::process::CommandExt;
-
-    let log = fs::OpenOptions::new().create(true).append(true).open(node.server_log())?;
-    Command::new("nice")
-        .args(["-n", "5"])
-        .arg(&programs.java)
-        .args(node.arguments(recipe, programs))
-        // Crash reports of the JVM go to the working folder.
-        .current_dir(&node.dir)
-        // The recipe alone says what the JVM is started with.
-        .env_remove("JAVA_TOOL_OPTIONS")
-        .env_remove("JDK_JAVA_OPTIONS")
-        .env_remove("_JAVA_OPTIONS")
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        // Ctrl-C at the terminal goes to Rampart, which then stops the server in order.
-        .process_group(0)
-        .spawn()
-}
-
-fn managed_node(recipe: &Recipe, programs: &Programs, node: &Node, pid: u32) -> ManagedNode {
+/// What samplers know of a server, but for its pid.
+fn describe(recipe: &Recipe, programs: &Programs, node: &Node) -> ManagedNode {
     let mut settings = zookeeper::settings(recipe, programs);
     if let Some(version) = java_version(&node.gc_log()) {
         settings.push(Setting { name: "java_version".to_owned(), value: version, source: "GC log".to_owned() });
     }
     ManagedNode {
         name: node.client.to_string(),
-        pid,
+        pid: 0,
         data_dir: node.data_dir(),
         gc_log: node.gc_log(),
         admin_url: node.admin.map(|admin| format!("http://{admin}")),
+        metrics_url: node.metrics.map(|metrics| format!("http://{metrics}/metrics")),
         heap_max_bytes: u64::from(recipe.heap_mib) << 20,
         settings,
     }
@@ -264,119 +294,4 @@ fn java_version(gc_log: &Path) -> Option<String> {
     let log = fs::read_to_string(gc_log).ok()?;
     let version = log.lines().find_map(|line| line.split_once("[gc,init] Version: "))?.1;
     Some(version.trim().to_owned())
-}
-
-/// An address on loopback that nobody holds at this moment.
-fn free_address() -> Result<SocketAddr, LaunchError> {
-    let mut tried = BTreeSet::new();
-    while tried.len() < 200 {
-        // A fresh id is a random number without a further dependency.
-        let random =
-            uuid::Uuid::new_v7(uuid::Timestamp::now(uuid::NoContext)).as_u128() % u128::from(PORTS.end - PORTS.start);
-        let port = PORTS.start + u16::try_from(random).unwrap_or_default();
-        let address = SocketAddr::new(HOST, port);
-        if tried.insert(port) && TcpListener::bind(address).is_ok() {
-            return Ok(address);
-        }
-    }
-    Err(LaunchError::Missing(format!("no port: 200 of {HOST}:{}-{} are in use", PORTS.start, PORTS.end - 1)))
-}
-
-/// The last lines of a file, oldest first; none when it cannot be read.
-fn tail(path: &Path, lines: usize) -> Vec<String> {
-    use std::io::{Read as _, Seek as _, SeekFrom};
-
-    let read = || -> io::Result<Vec<u8>> {
-        let mut file = fs::File::open(path)?;
-        let from = file.metadata()?.len().saturating_sub(TAIL_BYTES);
-        file.seek(SeekFrom::Start(from))?;
-        let mut bytes = Vec::new();
-        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let text = read().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let all: Vec<_> = text.lines().map(str::to_owned).collect();
-    all[all.len().saturating_sub(lines)..].to_vec()
-}
-
-impl Running {
-    /// How it ended, if it did.
-    fn exit_status(&self) -> Option<ExitStatus> {
-        self.child.lock().expect("nothing panics while it holds the child").try_wait().ok().flatten()
-    }
-
-    /// Ends it now and waits until it is gone.
-    fn kill(&self) {
-        let mut child = self.child.lock().expect("nothing panics while it holds the child");
-        // An error means that it has ended already.
-        let _ = child.kill();
-        let _ = child.wait();
-    }
-
-    fn state(&self) -> ProcessState {
-        let kind = match self.exit_status() {
-            Some(status) => ProcessKind::Exited(status.to_string()),
-            None if process::look(self.pid).is_some_and(|seen| seen.stopped) => ProcessKind::Stopped,
-            None => ProcessKind::Running,
-        };
-        ProcessState { node: self.name.clone(), pid: self.pid, started_s: self.started_s, kind }
-    }
-}
-
-#[async_trait]
-impl Managed for Target {
-    fn spec(&self) -> TargetSpec {
-        let addresses = self.nodes.iter().filter_map(|node| node.name.parse().ok());
-        TargetSpec::Zookeeper(ZookeeperSpec {
-            servers: addresses.collect(),
-            chroot: String::new(),
-            digest: None,
-            admin_urls: self.nodes.iter().filter_map(|node| node.admin_url.clone()).collect(),
-            source_addresses: Vec::new(),
-        })
-    }
-
-    fn nodes(&self) -> &[ManagedNode] {
-        &self.nodes
-    }
-
-    fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    fn process_states(&self) -> Vec<ProcessState> {
-        self.servers.iter().map(Running::state).collect()
-    }
-
-    fn log_tail(&self, node: &str, lines: usize) -> Vec<String> {
-        self.servers
-            .iter()
-            .find(|server| server.name == node)
-            .map(|server| tail(&server.log, lines))
-            .unwrap_or_default()
-    }
-
-    async fn stop(self: Box<Self>) {
-        for server in self.servers.iter().filter(|server| server.exit_status().is_none()) {
-            process::terminate(server.pid);
-        }
-        let since = Instant::now();
-        while self.servers.iter().any(|server| server.exit_status().is_none()) && since.elapsed() < TERM_WAIT {
-            tokio::time::sleep(POLL).await;
-        }
-        // Killing what is left and removing gigabytes of snapshots is work for a blocking thread.
-        let _ = tokio::task::spawn_blocking(move || drop(self)).await;
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        self.servers.iter().for_each(Running::kill);
-        // Reaped already: gone is what is wanted.
-        if let Err(error) = fs::remove_dir_all(&self.dir)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(dir = %self.dir.display(), "could not remove {}: {error}", self.dir.display());
-        }
-    }
 }

@@ -1,16 +1,22 @@
 //! Starts, watches and stops targets of a run's own. A launcher is a recipe of a target kind on a host (this machine).
 //! Never decides what to launch: recipes come from the configuration.
 
+mod control;
 mod local;
+mod maven;
 mod orphan;
+mod ports;
 mod process;
+mod ready;
 pub mod recipe;
+mod server;
 mod settings;
 mod zookeeper;
 
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     model::RunId,
@@ -19,7 +25,7 @@ use crate::{
 pub use local::Local;
 pub use orphan::{managed_base, reap, reap_orphans};
 pub use recipe::Recipe;
-pub use settings::{HEAP_MIB, LAUNCHERS};
+pub use settings::{HEAP_MIB, LAUNCHERS, NODES};
 
 /// The launcher of a recipe, which is checked first.
 ///
@@ -47,7 +53,8 @@ pub trait Managed: Send + Sync + std::fmt::Debug {
     /// How to reach it.
     fn spec(&self) -> TargetSpec;
 
-    fn nodes(&self) -> &[ManagedNode];
+    /// Its servers with the pids of now, in a fixed order, which is that of [`Managed::process_states`].
+    fn nodes(&self) -> Vec<ManagedNode>;
 
     /// The folder that holds everything it wrote: with a pid and a start time, what an [`Orphan`] is found by.
     /// Empty for a target without one, which is then never reaped.
@@ -60,6 +67,15 @@ pub trait Managed: Send + Sync + std::fmt::Debug {
 
     /// The end of a node's own log, at most `lines` lines, oldest first.
     fn log_tail(&self, node: &str, lines: usize) -> Vec<String>;
+
+    /// Does something to one server, by its name in [`Managed::nodes`], and waits until it is done: a server that is
+    /// stopped or killed is gone, a paused one halted. A started one serves; where so few others run that it cannot, it
+    /// is up. Orders to one server follow one another. A start that fails leaves the server as it was before.
+    ///
+    /// # Errors
+    /// [`LaunchError::Order`] when there is no such server, its state does not fit the action, or a port of it was
+    /// taken meanwhile; for a start also what [`Launcher::start`] says.
+    async fn control(&self, node: &str, action: NodeAction) -> Result<(), LaunchError>;
 
     /// Stops all processes and removes all files.
     async fn stop(self: Box<Self>);
@@ -81,8 +97,38 @@ pub enum ProcessKind {
     Running,
     /// SIGSTOP: no load does that.
     Stopped,
-    /// It ended; what it ended with.
+    /// It ended by itself; what it ended with.
     Exited(String),
+    /// It ended because [`Managed::control`] told it to; what it ended with.
+    EndedOnPurpose(String),
+}
+
+/// What can be done to one server of a managed target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeAction {
+    /// Asks it to end (SIGTERM).
+    Stop,
+    /// Ends it at once (SIGKILL).
+    Kill,
+    /// Halts it where it is (SIGSTOP): it holds its connections and answers nothing.
+    Pause,
+    /// Lets a halted one go on (SIGCONT).
+    Resume,
+    /// Starts one that has ended again, with the same data and the same ports.
+    Start,
+}
+
+impl std::fmt::Display for NodeAction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Stop => "stop",
+            Self::Kill => "kill",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Start => "start",
+        })
+    }
 }
 
 /// What a crash left behind: enough to find it and to be sure that it is it.
@@ -104,6 +150,8 @@ pub enum LaunchError {
     Died { what: String, status: String, log: String },
     #[error("{what}: {source}")]
     Io { what: String, source: std::io::Error },
+    #[error("cannot {action} {node}: {why}")]
+    Order { node: String, action: NodeAction, why: String },
     #[error("the recipe says {field} = {value}; allowed: {allowed}")]
     Setting { field: String, value: String, allowed: String },
 }

@@ -97,7 +97,12 @@ pub fn reap_orphans() -> Vec<Orphan> {
 }
 
 fn reap_under(base: &Path, orphan: &Orphan) -> bool {
-    end(orphan) && remove(base, &orphan.dir)
+    let mut ended = end(orphan);
+    // A server that was started again after it was noted has another pid: the folder must not go from under it.
+    if let Some(owner) = read_owner(&orphan.dir).filter(|owner| !owner.lives()) {
+        ended &= end_all(&orphans_of(&orphan.dir, Some(&owner)));
+    }
+    ended && remove(base, &orphan.dir)
 }
 
 fn reap_all_under(base: &Path) -> Vec<Orphan> {
@@ -110,7 +115,7 @@ fn reap_all_under(base: &Path) -> Vec<Orphan> {
             continue;
         }
         let mut orphans = orphans_of(&dir, owner.as_ref());
-        let all_ended = orphans.iter().filter(|orphan| orphan.pid != 0).all(end);
+        let all_ended = end_all(&orphans);
         if orphans.is_empty() {
             orphans.push(Orphan { pid: 0, process_started_s: 0, dir: dir.clone() });
         }
@@ -163,6 +168,15 @@ fn end(orphan: &Orphan) -> bool {
         std::thread::sleep(Duration::from_millis(20));
     }
     true
+}
+
+/// Ends every one, also after one that would not go. True when none runs any more.
+fn end_all(orphans: &[Orphan]) -> bool {
+    let mut ended = true;
+    for orphan in orphans {
+        ended &= end(orphan);
+    }
+    ended
 }
 
 /// Removes a folder that lies directly or deeper under the base, links resolved. True when it is gone.
@@ -273,6 +287,22 @@ mod tests {
         let reaped = reap_all_under(base.path());
         assert_eq!(reaped.iter().map(|found| found.pid).collect::<Vec<_>>(), [orphan.pid]);
         assert!(!child.wait().unwrap().success());
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn all_servers_of_a_dead_owner_go_with_the_one_that_was_noted() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("a");
+        fs::create_dir(&dir).unwrap();
+        let (mut noted, orphan) = server(&dir);
+        let (mut again, written) = server(&dir);
+        noted.kill().unwrap();
+        noted.wait().unwrap();
+        let servers = vec![Server { node: "a".to_owned(), pid: written.pid, started_s: written.process_started_s }];
+        Owner { servers, ..gone_owner() }.write(&dir).unwrap();
+        assert!(reap_under(base.path(), &orphan));
+        assert!(!again.wait().unwrap().success());
         assert!(!dir.exists());
     }
 

@@ -45,6 +45,16 @@ pub(super) fn kill(pid: u32) -> bool {
     send(pid, Signal::Kill)
 }
 
+/// Halts a process where it is.
+pub(super) fn pause(pid: u32) -> bool {
+    send(pid, Signal::Stop)
+}
+
+/// Lets a halted process go on.
+pub(super) fn resume(pid: u32) -> bool {
+    send(pid, Signal::Continue)
+}
+
 fn send(pid: u32, signal: Signal) -> bool {
     let pid = Pid::from_u32(pid);
     let sent = read(ProcessesToUpdate::Some(&[pid])).and_then(|system| system.process(pid)?.kill_with(signal));

@@ -13,7 +13,14 @@ pub struct Recipe {
     /// `local`: a process on this machine.
     #[serde(default = "local")]
     pub launcher: String,
-    /// Heap limit of the server, in MiB.
+    /// How many servers: 1 alone, or an ensemble of 3 or 5, each a process with an address of its own.
+    #[serde(default = "one")]
+    pub nodes: u32,
+    /// The version to fetch from Maven Central, such as `3.9.4`, with its Prometheus provider on; `ZOOKEEPER_HOME` or
+    /// Debian's package when absent.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// Heap limit of each server, in MiB.
     #[serde(default = "default_heap_mib")]
     pub heap_mib: u32,
     /// Further JVM arguments, such as `-XX:+UseSerialGC`.
@@ -41,6 +48,8 @@ impl Recipe {
         Self {
             kind: kind.to_owned(),
             launcher: local(),
+            nodes: one(),
+            version: None,
             heap_mib: default_heap_mib(),
             jvm_args: Vec::new(),
             zoo_cfg: BTreeMap::new(),
@@ -53,6 +62,10 @@ impl Recipe {
 
 fn local() -> String {
     "local".to_owned()
+}
+
+const fn one() -> u32 {
+    1
 }
 
 const fn default_heap_mib() -> u32 {

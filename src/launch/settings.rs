@@ -8,6 +8,9 @@ use super::{LaunchError, Recipe};
 /// Heaps that make sense, in MiB: below, no server starts; above, pointers are not compressed long since.
 pub const HEAP_MIB: RangeInclusive<u32> = 16..=65_536;
 
+/// Sizes of ensembles: an even number of servers carries no more failures than one server less.
+pub const NODES: &[u32] = &[1, 3, 5];
+
 /// Launchers there are, as (kind of target, launcher).
 pub const LAUNCHERS: &[(&str, &str)] = &[("zookeeper", "local")];
 
@@ -26,6 +29,9 @@ const OWNED_KEYS: &[&str] = &[
 /// As [`OWNED_KEYS`], with a number or a name behind the point.
 const OWNED_PREFIXES: &[&str] = &["server.", "group.", "weight."];
 
+/// Owned where the launcher switches the Prometheus provider on, which is with a `version`.
+const PROVIDER_KEYS: &[&str] = &["metricsProvider.httpHost", "metricsProvider.httpPort"];
+
 /// JVM arguments that say again what `heap_mib` says.
 const HEAP_ARGS: &[&str] = &["-Xmx", "-Xms", "-XX:MaxHeapSize", "-XX:InitialHeapSize", "-XX:MaxRAMPercentage"];
 
@@ -43,11 +49,20 @@ impl Recipe {
         if !HEAP_MIB.contains(&self.heap_mib) {
             return Err(refused("heap_mib", &self.heap_mib.to_string(), heap_range()));
         }
+        if !NODES.contains(&self.nodes) {
+            return Err(refused("nodes", &self.nodes.to_string(), node_counts()));
+        }
+        if let Some(version) = &self.version {
+            check_version(version)?;
+        }
         for argument in &self.jvm_args {
             check_jvm_arg(argument)?;
         }
         for (key, value) in &self.zoo_cfg {
             check_zoo_cfg(key, value)?;
+            if self.version.is_some() && PROVIDER_KEYS.contains(&key.as_str()) {
+                return Err(owned(key, value));
+            }
         }
         for (key, value) in &self.system_properties {
             let field = format!("system_properties.{key}");
@@ -56,9 +71,9 @@ impl Recipe {
         Ok(())
     }
 
-    /// The recipe with settings of a scenario over its own: `heap_mib`, `jvm_args` (an array, or words divided by
-    /// spaces), `java`, `zoo_cfg.KEY`, `system_properties.KEY`; the last two may also be tables. Unless
-    /// `allow_everything` (the local user), only names that [`Recipe::allow`] lists.
+    /// The recipe with settings of a scenario over its own: `heap_mib`, `nodes`, `version`, `jvm_args` (an array, or
+    /// words divided by spaces), `java`, `zoo_cfg.KEY`, `system_properties.KEY`; the last two may also be tables.
+    /// Unless `allow_everything` (the local user), only names that [`Recipe::allow`] lists.
     ///
     /// # Errors
     /// [`LaunchError::Setting`] with the field, its value and what is allowed.
@@ -101,6 +116,11 @@ impl Recipe {
                 let mib = plain(value).parse().ok().filter(|mib| HEAP_MIB.contains(mib));
                 self.heap_mib = mib.ok_or_else(|| refused(name, &plain(value), heap_range()))?;
             }
+            None if name == "nodes" => {
+                let nodes = plain(value).parse().ok().filter(|nodes| NODES.contains(nodes));
+                self.nodes = nodes.ok_or_else(|| refused(name, &plain(value), node_counts()))?;
+            }
+            None if name == "version" => self.version = Some(plain(value)),
             None if name == "java" => self.java = Some(plain(value)),
             None if name == "jvm_args" => {
                 self.jvm_args = match value.as_array() {
@@ -115,7 +135,7 @@ impl Recipe {
                 self.system_properties.insert(key.to_owned(), plain(value));
             }
             None | Some(_) => {
-                let allowed = "heap_mib, jvm_args, java, zoo_cfg.KEY, system_properties.KEY";
+                let allowed = "heap_mib, nodes, version, jvm_args, java, zoo_cfg.KEY, system_properties.KEY";
                 return Err(refused(name, &plain(value), allowed.to_owned()));
             }
         }
@@ -145,8 +165,27 @@ fn heap_range() -> String {
     format!("{} to {} MiB", HEAP_MIB.start(), HEAP_MIB.end())
 }
 
+fn node_counts() -> String {
+    NODES.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn owned(key: &str, value: &str) -> LaunchError {
+    let allowed = format!("keys other than {key}, which the launcher sets itself");
+    refused(&format!("zoo_cfg.{key}"), value, allowed)
+}
+
 fn refused(field: &str, value: &str, allowed: String) -> LaunchError {
     LaunchError::Setting { field: field.to_owned(), value: value.to_owned(), allowed }
+}
+
+/// A version becomes the name of a folder and a line of a POM: numbers with points between them, nothing else.
+fn check_version(version: &str) -> Result<(), LaunchError> {
+    let is_number = |part: &str| (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    if (2..=4).contains(&version.split('.').count()) && version.split('.').all(is_number) {
+        return Ok(());
+    }
+    let version = version.escape_debug().to_string();
+    Err(refused("version", &version, "numbers with points between them, such as 3.9.4".to_owned()))
 }
 
 fn check_jvm_arg(argument: &str) -> Result<(), LaunchError> {
@@ -170,7 +209,7 @@ fn check_jvm_arg(argument: &str) -> Result<(), LaunchError> {
 fn check_zoo_cfg(key: &str, value: &str) -> Result<(), LaunchError> {
     let field = format!("zoo_cfg.{key}");
     if OWNED_KEYS.contains(&key) || OWNED_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) {
-        return Err(refused(&field, value, format!("keys other than {key}, which the launcher sets itself")));
+        return Err(owned(key, value));
     }
     check_plain(&field, key, value)?;
     if key == "clientPort" && value.parse::<u16>().ok().is_none_or(|port| port == 0) {
@@ -275,9 +314,51 @@ mod tests {
     }
 
     #[test]
+    fn an_ensemble_has_one_three_or_five_servers() {
+        for nodes in [1, 3, 5] {
+            let changed = recipe().with_settings(&settings(&format!("nodes = {nodes}")), true).unwrap();
+            assert_eq!(changed.nodes, nodes);
+        }
+        for nodes in [0, 2, 4, 6, 7] {
+            let error = Recipe { nodes, ..recipe() }.check().unwrap_err().to_string();
+            assert_eq!(error, format!("the recipe says nodes = {nodes}; allowed: 1, 3, 5"));
+        }
+        for nodes in ["-3", "2", "'many'", "3.0"] {
+            let error = recipe().with_settings(&settings(&format!("nodes = {nodes}")), true).unwrap_err().to_string();
+            assert!(error.ends_with("; allowed: 1, 3, 5"), "{error}");
+        }
+        let error = recipe().with_settings(&settings("nodes = 3"), false).unwrap_err().to_string();
+        assert!(error.contains("nothing: the recipe has no `allow`"), "{error}");
+    }
+
+    #[test]
+    fn a_version_is_numbers_with_points() {
+        for version in ["3.9.4", "3.5.10", "3.10"] {
+            let changed = recipe().with_settings(&settings(&format!("version = '{version}'")), true).unwrap();
+            assert_eq!(changed.version.as_deref(), Some(version));
+        }
+        let wrong =
+            ["", ".", "..", "3", "3.", ".9", "3..4", "3.9.4/", "../3.9", "3.9.4-SNAPSHOT", "3.9 ", "3.9\n", "٣.٩"];
+        for version in wrong.into_iter().chain(["1.2.3.4.5", "3.12345"]) {
+            let error = Recipe { version: Some(version.to_owned()), ..recipe() }.check().unwrap_err().to_string();
+            assert!(error.ends_with("; allowed: numbers with points between them, such as 3.9.4"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_place_of_the_metrics_is_the_launchers_where_it_puts_them_on() {
+        let mut recipe = recipe();
+        recipe.zoo_cfg.insert("metricsProvider.httpPort".to_owned(), "7000".to_owned());
+        assert!(recipe.check().is_ok());
+        recipe.version = Some("3.9.4".to_owned());
+        assert!(recipe.check().unwrap_err().to_string().contains("the launcher sets itself"));
+    }
+
+    #[test]
     fn unknown_names_say_what_there_is() {
         let error = recipe().with_settings(&settings("heap = 1"), true).unwrap_err().to_string();
-        assert!(error.ends_with("allowed: heap_mib, jvm_args, java, zoo_cfg.KEY, system_properties.KEY"), "{error}");
+        let known = "allowed: heap_mib, nodes, version, jvm_args, java, zoo_cfg.KEY, system_properties.KEY";
+        assert!(error.ends_with(known), "{error}");
         let error = Recipe { launcher: "ssh".to_owned(), ..recipe() }.check().unwrap_err().to_string();
         assert_eq!(error, "the recipe says launcher = ssh for zookeeper; allowed: local for zookeeper");
     }

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{LaunchError, Recipe, orphan::DIR_PROPERTY};
+use super::{LaunchError, Recipe, maven, orphan::DIR_PROPERTY};
 use crate::model::Setting;
 
 /// Where Debian's package puts the server; its manifest names most of what it needs.
@@ -36,20 +36,34 @@ pub(super) struct Places {
     pub(super) java_home: Option<OsString>,
     pub(super) zookeeper_home: Option<OsString>,
     pub(super) path: Option<OsString>,
+    pub(super) rampart_cache: Option<OsString>,
+    pub(super) home: Option<OsString>,
 }
 
 impl Places {
-    /// `JAVA_HOME`, `ZOOKEEPER_HOME` and `PATH` of this process.
+    /// The variables of this process.
     pub(super) fn of_environment() -> Self {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        Self { java_home: set("JAVA_HOME"), zookeeper_home: set("ZOOKEEPER_HOME"), path: set("PATH") }
+        Self {
+            java_home: set("JAVA_HOME"),
+            zookeeper_home: set("ZOOKEEPER_HOME"),
+            path: set("PATH"),
+            rampart_cache: set("RAMPART_CACHE"),
+            home: set("HOME"),
+        }
     }
 }
 
 impl Programs {
-    /// Finds Java (the recipe's, `JAVA_HOME`, `PATH`) and ZooKeeper (`ZOOKEEPER_HOME`, Debian's package).
-    pub(super) fn find(recipe: &Recipe, places: &Places) -> Result<Self, LaunchError> {
-        Ok(Self { java: find_java(recipe, places)?, jars: find_jars(places)? })
+    /// Finds Java (the recipe's, `JAVA_HOME`, `PATH`) and ZooKeeper (the recipe's version of Maven Central,
+    /// `ZOOKEEPER_HOME`, Debian's package).
+    pub(super) async fn find(recipe: &Recipe, places: &Places) -> Result<Self, LaunchError> {
+        let java = find_java(recipe, places)?;
+        let jars = match &recipe.version {
+            Some(version) => maven::jars(version, places).await?,
+            None => find_jars(places)?,
+        };
+        Ok(Self { java, jars })
     }
 }
 
@@ -68,7 +82,7 @@ fn find_java(recipe: &Recipe, places: &Places) -> Result<PathBuf, LaunchError> {
     on_path("java", places).ok_or_else(|| missing(hint.to_owned()))
 }
 
-fn on_path(program: &str, places: &Places) -> Option<PathBuf> {
+pub(super) fn on_path(program: &str, places: &Places) -> Option<PathBuf> {
     std::env::split_paths(places.path.as_ref()?).find_map(|folder| executable(&folder.join(program)))
 }
 
@@ -102,7 +116,7 @@ fn find_jars(places: &Places) -> Result<Vec<PathBuf>, LaunchError> {
     Ok(std::iter::once(PathBuf::from(DEBIAN_JAR)).chain(extra).collect())
 }
 
-fn jars_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+pub(super) fn jars_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut jars: Vec<_> = entries
         .filter(|entry| entry.file_name().to_str().is_some_and(|name| name.ends_with(".jar") && wanted(name)))
@@ -122,9 +136,18 @@ fn is_server_jar(jar: &Path) -> bool {
     })
 }
 
+/// Where the servers of an ensemble meet one of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer {
+    pub(super) quorum: SocketAddr,
+    pub(super) election: SocketAddr,
+}
+
 /// One server of a recipe: where it lies and listens.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
+    /// Its number in the ensemble, from 1.
+    pub(super) id: u8,
     /// The folder of the whole target.
     pub(super) run_dir: PathBuf,
     /// The folder of this server.
@@ -132,6 +155,12 @@ pub(super) struct Node {
     pub(super) client: SocketAddr,
     /// `None` when the recipe switches the AdminServer off.
     pub(super) admin: Option<SocketAddr>,
+    /// Where its Prometheus provider listens; `None` when that is off.
+    pub(super) metrics: Option<SocketAddr>,
+    /// `None` when it stands alone.
+    pub(super) peer: Option<Peer>,
+    /// All of its ensemble by number, itself among them; empty when it stands alone.
+    pub(super) peers: Vec<Peer>,
 }
 
 impl Node {
@@ -141,6 +170,18 @@ impl Node {
 
     pub(super) fn gc_log(&self) -> PathBuf {
         self.dir.join("gc.log")
+    }
+
+    /// Every address that it binds, with what for. Only a leader binds its quorum port, but any may become one.
+    pub(super) fn listens_on(&self) -> Vec<(&'static str, SocketAddr)> {
+        let all = [
+            ("client port", Some(self.client)),
+            ("quorum port", self.peer.map(|peer| peer.quorum)),
+            ("election port", self.peer.map(|peer| peer.election)),
+            ("AdminServer port", self.admin),
+            ("metrics port", self.metrics),
+        ];
+        all.into_iter().filter_map(|(what, address)| Some((what, address?))).collect()
     }
 
     /// Output of the process and the server's own log.
@@ -160,6 +201,9 @@ impl Node {
         // 3.4 to 3.7 and Debian's 3.8.0 log by log4j, 3.8 and later by logback; each reads only its own file.
         fs::write(conf.join("log4j.properties"), LOG4J)?;
         fs::write(conf.join("logback.xml"), LOGBACK)?;
+        if self.peer.is_some() {
+            fs::write(self.data_dir().join("myid"), self.id.to_string())?;
+        }
         fs::write(self.zoo_cfg(), zoo_cfg(recipe, self))
     }
 
@@ -207,6 +251,18 @@ pub(super) fn wants_admin(recipe: &Recipe) -> bool {
     by_key.or(by_property).is_none_or(|value| value != "false")
 }
 
+const PROVIDER_KEY: &str = "metricsProvider.className";
+const PROMETHEUS: &str = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
+
+/// Whether the Prometheus provider is on: with a version that was fetched together with it, unless the recipe names
+/// another provider.
+pub(super) fn wants_metrics(recipe: &Recipe, programs: &Programs) -> bool {
+    let name = |jar: &PathBuf| jar.file_name().and_then(|name| name.to_str().map(str::to_owned));
+    let mut names = programs.jars.iter().filter_map(name);
+    let has_it = recipe.version.is_some() && names.any(|name| name.starts_with("zookeeper-prometheus-metrics-"));
+    has_it && recipe.zoo_cfg.get(PROVIDER_KEY).is_none_or(|class| class == PROMETHEUS)
+}
+
 fn zoo_cfg(recipe: &Recipe, node: &Node) -> String {
     let mut keys: Vec<(&str, String)> = vec![
         ("dataDir", node.data_dir().display().to_string()),
@@ -225,23 +281,43 @@ fn zoo_cfg(recipe: &Recipe, node: &Node) -> String {
         keys.push(("4lw.commands.whitelist", "*".to_owned()));
     }
     keys.push(("maxClientCnxns", "0".to_owned()));
+    if let Some(metrics) = node.metrics {
+        keys.push((PROVIDER_KEY, PROMETHEUS.to_owned()));
+        keys.push(("metricsProvider.httpHost", metrics.ip().to_string()));
+        keys.push(("metricsProvider.httpPort", metrics.port().to_string()));
+    }
+    if node.peer.is_some() {
+        // Ensembles do not start without these two; the values are those of ZooKeeper's own sample.
+        keys.push(("initLimit", "10".to_owned()));
+        keys.push(("syncLimit", "5".to_owned()));
+    }
     keys.retain(|(key, _)| !recipe.zoo_cfg.contains_key(*key));
     let recipes = recipe.zoo_cfg.iter().map(|(key, value)| (key.as_str(), value.clone()));
-    keys.into_iter().chain(recipes).fold(String::new(), |mut text, (key, value)| {
+    let mut text = keys.into_iter().chain(recipes).fold(String::new(), |mut text, (key, value)| {
         // A backslash escapes in property files, at the end of a line even the line's end.
         let _ = writeln!(text, "{key}={}", value.replace('\\', "\\\\"));
         text
-    })
+    });
+    for (id, Peer { quorum, election }) in (1..).zip(&node.peers) {
+        let _ = writeln!(text, "server.{id}={quorum}:{}", election.port());
+    }
+    text
 }
 
 /// What the inventory says of a launched server.
 pub(super) fn settings(recipe: &Recipe, programs: &Programs) -> Vec<Setting> {
     let setting = |name: String, value: String| Setting { name, value, source: "launch recipe".to_owned() };
     let mut settings = vec![
+        setting("nodes".to_owned(), recipe.nodes.to_string()),
         setting("heap_mib".to_owned(), recipe.heap_mib.to_string()),
         setting("jvm_args".to_owned(), recipe.jvm_args.join(" ")),
         setting("java".to_owned(), programs.java.display().to_string()),
     ];
+    settings.extend(recipe.version.iter().map(|version| setting("version".to_owned(), version.clone())));
+    // It costs the server some of its speed.
+    if wants_metrics(recipe, programs) && !recipe.zoo_cfg.contains_key(PROVIDER_KEY) {
+        settings.push(setting(format!("zoo_cfg.{PROVIDER_KEY}"), PROMETHEUS.to_owned()));
+    }
     settings.extend(recipe.zoo_cfg.iter().map(|(key, value)| setting(format!("zoo_cfg.{key}"), value.clone())));
     let properties = recipe.system_properties.iter();
     settings.extend(properties.map(|(key, value)| setting(format!("system_properties.{key}"), value.clone())));
@@ -254,7 +330,58 @@ mod tests {
 
     fn node() -> Node {
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        Node { run_dir: "/r".into(), dir: "/r/1".into(), client: address(21_000), admin: Some(address(21_001)) }
+        Node {
+            id: 1,
+            run_dir: "/r".into(),
+            dir: "/r/1".into(),
+            client: address(21_000),
+            admin: Some(address(21_001)),
+            metrics: None,
+            peer: None,
+            peers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn servers_of_an_ensemble_know_each_other() {
+        let peer = |id, port| Peer {
+            quorum: SocketAddr::from(([127, 0, 0, id], port)),
+            election: SocketAddr::from(([127, 0, 0, id], port + 1)),
+        };
+        let peers = vec![peer(1, 22_000), peer(2, 23_000), peer(3, 24_000)];
+        let node = Node { id: 2, peer: Some(peers[1]), peers, ..node() };
+        let mut recipe = Recipe { nodes: 3, ..Recipe::new("zookeeper") };
+        recipe.zoo_cfg.insert("syncLimit".to_owned(), "2".to_owned());
+        let text = zoo_cfg(&recipe, &node);
+        let end = "initLimit=10\nsyncLimit=2\nserver.1=127.0.0.1:22000:22001\nserver.2=127.0.0.2:23000:23001\n\
+                   server.3=127.0.0.3:24000:24001\n";
+        assert!(text.ends_with(end), "{text}");
+        assert_eq!(text.matches("syncLimit").count(), 1);
+        let used = node.listens_on();
+        assert_eq!(
+            used.iter().map(|(what, _)| *what).collect::<Vec<_>>(),
+            ["client port", "quorum port", "election port", "AdminServer port"]
+        );
+    }
+
+    #[test]
+    fn metrics_are_on_with_a_version_that_has_them_unless_the_recipe_says_otherwise() {
+        let mut recipe = Recipe::new("zookeeper");
+        let mut programs =
+            Programs { java: "/java".into(), jars: vec!["/l/zookeeper-prometheus-metrics-3.9.4.jar".into()] };
+        assert!(!wants_metrics(&recipe, &programs), "an installed one is as its owner has it");
+        recipe.version = Some("3.9.4".to_owned());
+        assert!(wants_metrics(&recipe, &programs));
+        let node = Node { metrics: Some(SocketAddr::from(([127, 0, 0, 1], 25_000))), ..node() };
+        let text = zoo_cfg(&recipe, &node);
+        assert!(text.contains("\nmetricsProvider.httpHost=127.0.0.1\nmetricsProvider.httpPort=25000\n"), "{text}");
+        recipe
+            .zoo_cfg
+            .insert(PROVIDER_KEY.to_owned(), "org.apache.zookeeper.metrics.impl.NullMetricsProvider".to_owned());
+        assert!(!wants_metrics(&recipe, &programs));
+        recipe.zoo_cfg.clear();
+        programs.jars.clear();
+        assert!(!wants_metrics(&recipe, &programs));
     }
 
     #[test]

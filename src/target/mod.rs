@@ -47,6 +47,8 @@ pub struct ManagedNode {
     pub gc_log: std::path::PathBuf,
     /// The base address of its AdminServer, such as `http://127.0.0.1:8081`.
     pub admin_url: Option<String>,
+    /// Where its Prometheus provider answers, such as `http://127.0.0.1:7000/metrics`; `None` when it is off.
+    pub metrics_url: Option<String>,
     /// The heap limit it was started with.
     pub heap_max_bytes: u64,
     /// What it was started with, for the inventory: heap, JVM arguments, `zoo.cfg` keys, system properties.

@@ -16,6 +16,7 @@ mod architecture;
 mod binary;
 mod browser;
 mod claim;
+mod ensemble;
 mod fixture;
 mod fixture_server;
 mod journey;

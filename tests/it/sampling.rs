@@ -11,7 +11,7 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 async fn start(recipe: &Recipe) -> (Box<dyn Managed>, Box<dyn Target>) {
     let managed = launcher(recipe).unwrap().start(recipe, RunId::new()).await.unwrap();
-    let target = managed.spec().open(managed.nodes());
+    let target = managed.spec().open(&managed.nodes());
     (managed, target)
 }
 
