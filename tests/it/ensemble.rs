@@ -287,6 +287,20 @@ async fn an_ensemble_that_cannot_start_quotes_the_log_and_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn servers_of_one_port_have_addresses_of_their_own() {
+    let thief = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
+    let port = thief.local_addr().unwrap().port();
+    let mut recipe = recipe();
+    recipe.zoo_cfg.insert("clientPort".to_owned(), port.to_string());
+    let error = start(&recipe).await.unwrap_err().to_string();
+    assert!(error.contains(&format!("127.0.0.2:{port} is in use")), "{error}");
+    drop(thief);
+    let managed = start(&recipe).await.unwrap();
+    assert_eq!(names(&*managed), [1, 2, 3].map(|id| format!("127.0.0.{id}:{port}")));
+    managed.stop().await;
+}
+
+#[tokio::test]
 async fn what_a_crash_left_of_an_ensemble_is_ended_with_what_was_started_again() {
     let managed = start(&recipe()).await.unwrap();
     let names = names(&*managed);
