@@ -2,6 +2,7 @@
 //! them with `--synchronous`. Its rate is 1 / latency of one client, not what the server could take.
 
 mod run;
+mod sweep;
 
 use std::{net::SocketAddr, sync::Arc};
 

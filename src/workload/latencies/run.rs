@@ -41,8 +41,10 @@ pub(super) struct Server {
     address: SocketAddr,
     /// Its name in results.
     pub(super) name: String,
-    session: Option<SessionKey>,
-    connected: bool,
+    pub(super) session: Option<SessionKey>,
+    pub(super) connected: bool,
+    /// It is not asked any more, though its session may live.
+    ended: bool,
     /// Why it has no session, when it lost it or never got one.
     pub(super) lost: Option<(IncidentKind, String)>,
     pub(super) phases: Vec<Phase>,
@@ -60,6 +62,7 @@ impl Server {
             name: address.to_string(),
             session: None,
             connected: false,
+            ended: false,
             lost: None,
             phases,
             watches_fired: 0,
@@ -67,14 +70,20 @@ impl Server {
     }
 }
 
+impl Server {
+    fn is_asked(&self) -> bool {
+        self.session.is_some() && !self.ended
+    }
+}
+
 /// One run of the probe over its servers, each in its turn while the others rest.
 pub(super) struct Run<'a> {
-    options: &'a Options,
-    site: &'a Site,
-    window: &'a Window,
-    hub: Hub<()>,
+    pub(super) options: &'a Options,
+    pub(super) site: &'a Site,
+    pub(super) window: &'a Window,
+    pub(super) hub: Hub<()>,
     pub(super) servers: Vec<Server>,
-    path: String,
+    pub(super) path: String,
     data: Vec<u8>,
 }
 
@@ -101,7 +110,7 @@ impl<'a> Run<'a> {
         Ok(Self { options, site, window, hub, servers, path: String::new(), data })
     }
 
-    fn now_ns(&self) -> i64 {
+    pub(super) fn now_ns(&self) -> i64 {
         self.site.clock.now_ns()
     }
 
@@ -111,7 +120,7 @@ impl<'a> Run<'a> {
 
     /// One pass of the hub; what it tells is noted with the server it belongs to. The reply of the call in flight, if
     /// it came.
-    fn turn(&mut self, wait: Duration) -> Option<Answer> {
+    pub(super) fn turn(&mut self, wait: Duration) -> Option<Answer> {
         let (servers, mut answer) = (&mut self.servers, None);
         let turned = self.hub.turn(wait, |_, event| match event {
             Event::Reply { result, .. } => {
@@ -154,7 +163,7 @@ impl<'a> Run<'a> {
                 source: self.site.sources.first().copied(),
                 session_timeout_ms: self.options.session_timeout_ms,
                 connect_timeout: Duration::from_secs(10),
-                max_in_flight: 4,
+                max_in_flight: super::sweep::WINDOW,
                 auth: spec.digest.as_ref().map(|digest| zk_wire::Auth::digest(digest)),
                 ..ConnectOptions::new(server.address)
             };
@@ -165,7 +174,7 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        while self.servers.iter().any(|server| server.session.is_some() && !server.connected) {
+        while self.servers.iter().any(|server| server.is_asked() && !server.connected) {
             if self.now_ns() >= self.window.until_ns || self.over() {
                 for server in self.servers.iter_mut().filter(|server| !server.connected) {
                     lose(Some(server), IncidentKind::Stall, "it got no session before the measurement was over");
@@ -212,7 +221,7 @@ impl<'a> Run<'a> {
     /// Keeps the sessions alive until then; false when the probe is to end.
     fn idle_until(&mut self, at_ns: i64) -> bool {
         loop {
-            if self.over() || self.servers.iter().all(|server| server.session.is_none()) {
+            if self.over() || !self.servers.iter().any(Server::is_asked) {
                 return false;
             }
             let left_ns = at_ns - self.now_ns();
@@ -230,11 +239,11 @@ impl<'a> Run<'a> {
             let now_ns = self.now_ns();
             let left = i64::try_from(self.servers.len() - index).unwrap_or(1);
             let own_ns = now_ns + (until_ns - now_ns).max(0) / left;
-            if self.servers[index].session.is_some() {
+            if self.servers[index].is_asked() {
                 self.round_on(index, round, count, own_ns);
             }
         }
-        !self.over() && self.servers.iter().any(|server| server.session.is_some())
+        !self.over() && self.servers.iter().any(Server::is_asked)
     }
 
     fn round_on(&mut self, server: usize, round: u32, count: u64, until_ns: i64) {
@@ -337,31 +346,20 @@ impl<'a> Run<'a> {
             }
         }
     }
-
-    /// Closes what is open, and hears the last watches.
-    pub(super) fn close(&mut self) {
-        for server in &mut self.servers {
-            if let Some(session) = server.session
-                && self.hub.close(session).is_err()
-            {
-                server.session = None;
-            }
-        }
-        let give_up_ns = self.now_ns() + 2_000_000_000;
-        while self.servers.iter().any(|server| server.session.is_some()) && self.now_ns() < give_up_ns {
-            self.turn(Duration::from_millis(100));
-        }
-    }
 }
 
 fn of(servers: &mut [Server], session: SessionKey) -> Option<&mut Server> {
     servers.iter_mut().find(|server| server.session == Some(session))
 }
 
-/// A server has no session any more; the first reason counts.
+/// A server is not asked any more; the first reason counts.
 fn lose(server: Option<&mut Server>, kind: IncidentKind, why: &str) {
     if let Some(server) = server {
-        server.session = None;
+        // A session that only fell silent still has to be closed: its ephemeral znodes would outlive the trial.
+        if kind == IncidentKind::ConnectionClosed {
+            server.session = None;
+        }
+        server.ended = true;
         server.lost.get_or_insert_with(|| (kind, why.to_owned()));
     }
 }
