@@ -88,7 +88,7 @@ pub(super) struct Run<'a> {
 }
 
 /// How a call ended.
-enum Answer {
+pub(super) enum Answer {
     Ok,
     Error(&'static str),
     /// The connection is gone.
