@@ -1,32 +1,37 @@
 //! `zookeeper.latencies`: seven phases by one client with one call in flight, as phunt/zk-smoketest's zk-latencies does
 //! them with `--synchronous`. Its rate is 1 / latency of one client, not what the server could take.
 
+mod session;
+
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use hdrhistogram::Histogram;
 use serde::Deserialize;
-use zk_wire::{ConnectOptions, CreateMode, Event, Hub, ReplyError, Request, SessionKey};
+use zk_wire::{CreateMode, Event, Hub, ReplyError, Request, SessionKey};
 
 use super::{
     Probe, ProbeReport, Site, Window, options,
     recorder::{NamedHistogram, histogram, micros, percentiles},
     within,
 };
-use crate::{
-    model::{Fault, Incident, IncidentKind, OperationStat, clock},
-    target::TargetSpec,
-};
+use crate::model::{Fault, Incident, IncidentKind, OperationStat, clock};
 
 /// The name in scenarios.
 pub const NAME: &str = "zookeeper.latencies";
 
 /// The phases, in order.
 pub const OPERATIONS: &[&str] = &["create", "set", "get", "delete", "create_ephemeral", "watch", "delete_ephemeral"];
+
+/// What a call may take at least, also when the time of the probe is over meanwhile.
+const GRACE_NS: i64 = 1_000_000_000;
 
 /// Options of `[[probe]]`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -58,13 +63,15 @@ pub(super) fn build(value: toml::Value) -> Result<Arc<dyn Probe>, Fault> {
     if let Some(max_s) = options.max_s {
         within("max_s", max_s, 0.1, 86_400.0)?;
     }
-    Ok(Arc::new(Latencies { options }))
+    Ok(Arc::new(Latencies { options, left: AtomicBool::new(false) }))
 }
 
 /// The probe with its options.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Latencies {
     pub options: Options,
+    /// The run before could not remove its znodes.
+    left: AtomicBool,
 }
 
 impl Probe for Latencies {
@@ -91,7 +98,11 @@ impl Probe for Latencies {
         if let Err(text) = run.connect() {
             return unreachable(site, text);
         }
-        run.rounds();
+        if self.left.swap(false, Ordering::Relaxed) {
+            run.remove_left();
+        }
+        let complete = run.rounds();
+        self.left.store(!complete, Ordering::Relaxed);
         run.report()
     }
 }
@@ -153,44 +164,9 @@ impl<'a> Run<'a> {
         self.window.cancelled.load(Ordering::Relaxed)
     }
 
-    fn connect(&mut self) -> Result<(), String> {
-        let TargetSpec::Zookeeper(spec) = &self.site.target;
-        let options = ConnectOptions {
-            server: spec.servers[0],
-            source: self.site.sources.first().copied(),
-            session_timeout_ms: self.options.session_timeout_ms,
-            connect_timeout: Duration::from_secs(10),
-            max_in_flight: 4,
-            reattach: None,
-            last_zxid_seen: 0,
-            auth: spec.digest.as_ref().map(|digest| zk_wire::Auth::digest(digest)),
-        };
-        let session = self.hub.connect(&options).map_err(|error| format!("the probe could not connect: {error}"))?;
-        let (mut connected, mut lost) = (false, None);
-        while !connected && lost.is_none() {
-            if self.now_ns() >= self.window.until_ns || self.over() {
-                return Err("the probe got no session before the measurement was over".to_owned());
-            }
-            let turned = self.hub.turn(Duration::from_millis(50), |_, event| match event {
-                Event::Connected { .. } => connected = true,
-                Event::Disconnected { cause, .. } => lost = Some(format!("{cause:?}")),
-                Event::AuthFailed { .. } => lost = Some("credentials refused".to_owned()),
-                Event::Expired { .. } | Event::Reply { .. } | Event::Watch { .. } | Event::Closed { .. } => {}
-            });
-            turned.map_err(|error| format!("the probe's event loop failed: {error}"))?;
-        }
-        match lost {
-            Some(cause) => Err(format!("the probe got no session: {cause}")),
-            None => {
-                self.session = Some(session);
-                Ok(())
-            }
-        }
-    }
-
     /// All rounds, spread over the window. A phase that would take more than its share of what is left is cut, so that
-    /// later phases get their turn.
-    fn rounds(&mut self) {
+    /// later phases get their turn. False when znodes may be left.
+    fn rounds(&mut self) -> bool {
         let from_ns = self.window.from_ns.max(self.now_ns());
         let until_ns = match self.options.max_s {
             Some(max_s) => self.window.until_ns.min(from_ns + clock::seconds_ns(max_s)),
@@ -201,15 +177,17 @@ impl<'a> Run<'a> {
         for round in 0..rounds {
             let begin_ns = from_ns + i64::from(round) * span_ns;
             if !self.idle_until(begin_ns) {
-                return;
+                // Between rounds nothing is there.
+                return true;
             }
             let first = u64::from(round) * u64::from(self.options.count) / u64::from(rounds);
             let end = (u64::from(round) + 1) * u64::from(self.options.count) / u64::from(rounds);
             if !self.round(round, end - first, begin_ns + span_ns) {
-                return;
+                return false;
             }
         }
         self.idle_until(until_ns);
+        true
     }
 
     /// Keeps the session alive until then; false when the probe is to end.
@@ -239,7 +217,8 @@ impl<'a> Run<'a> {
     fn round(&mut self, round: u32, count: u64, until_ns: i64) -> bool {
         let mut made = count;
         for phase in 0..OPERATIONS.len() {
-            let left = i64::try_from(OPERATIONS.len() - phase).unwrap_or(1);
+            // One share more than there are phases: deletions must have the time that they need.
+            let left = i64::try_from(OPERATIONS.len() + 1 - phase).unwrap_or(1);
             let deadline_ns = self.now_ns() + (until_ns - self.now_ns()).max(0) / left;
             // Later phases can only touch what create and create_ephemeral made.
             let wanted = if matches!(phase, 0 | 4) { count } else { made };
@@ -263,6 +242,12 @@ impl<'a> Run<'a> {
                 break;
             }
             let sent_ns = self.now_ns();
+            if sent_ns >= self.window.until_ns {
+                // The next run removes the rest.
+                self.phases[phase].cut = true;
+                self.phases[phase].busy_ns += sent_ns - began_ns;
+                return None;
+            }
             let answer = self.call(phase, round, index);
             let now_ns = self.now_ns();
             called += 1;
@@ -294,25 +279,36 @@ impl<'a> Run<'a> {
     }
 
     fn call(&mut self, phase: usize, round: u32, index: u64) -> Answer {
-        let Some(session) = self.session else { return Answer::Lost };
-        self.path.clear();
-        let _ = write!(self.path, "{}/p{}-{round}-{index}", self.site.root, self.site.unit);
-        let path = self.path.as_str();
+        let mut written = std::mem::take(&mut self.path);
+        written.clear();
+        let _ = write!(written, "{}/p{}-{round}-{index}", self.site.root, self.site.unit);
+        let path = written.as_str();
+        let data = std::mem::take(&mut self.data);
         let request = match phase {
-            0 => Request::Create { path, data: &self.data, mode: CreateMode::Persistent },
-            1 => Request::SetData { path, data: &self.data, version: -1 },
+            0 => Request::Create { path, data: &data, mode: CreateMode::Persistent },
+            1 => Request::SetData { path, data: &data, version: -1 },
             2 => Request::GetData { path, watch: false },
-            4 => Request::Create { path, data: &self.data, mode: CreateMode::Ephemeral },
+            4 => Request::Create { path, data: &data, mode: CreateMode::Ephemeral },
             5 => Request::Exists { path, watch: true },
             _ => Request::Delete { path, version: -1 },
         };
-        if self.hub.submit(session, (), &request).is_err() {
+        let answer = self.ask(&request);
+        (self.path, self.data) = (written, data);
+        answer
+    }
+
+    /// One request and its answer.
+    fn ask(&mut self, request: &Request<'_>) -> Answer {
+        let Some(session) = self.session else { return Answer::Lost };
+        if self.hub.submit(session, (), request).is_err() {
             return Answer::Lost;
         }
+        // A call that the end of the time finds under way is no failure: it has a moment to come back.
+        let give_up_ns = self.window.until_ns.max(self.now_ns() + GRACE_NS);
         let mut answer = None;
         let mut fired = 0;
         while answer.is_none() {
-            let left_ns = self.window.until_ns - self.site.clock.now_ns();
+            let left_ns = give_up_ns - self.site.clock.now_ns();
             if left_ns <= 0 || self.over() {
                 answer = Some(Answer::Late);
                 break;
@@ -364,7 +360,9 @@ impl<'a> Run<'a> {
                 amount: 1.0,
             });
         }
-        if self.watches_fired < set {
+        // A znode that was not deleted notifies nobody.
+        let deleted = !self.phases[6].cut && self.phases[6].errors.is_empty();
+        if deleted && self.watches_fired < set {
             let missing = set - self.watches_fired;
             *self.phases[5].errors.entry("notification_missing".to_owned()).or_default() += missing;
         }
