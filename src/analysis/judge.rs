@@ -94,7 +94,9 @@ fn decide(
     let broke_rule = readings.iter().find(|reading| reading.broke == Some(true));
     let gave_way = [IncidentKind::Died, IncidentKind::SessionExpired, IncidentKind::Stall, IncidentKind::NotServing];
     if let Some(incident) = first(trial, &gave_way) {
-        return match attribution::signs_of_load(trial, broke_rule.is_some()).first() {
+        // What breaks as a server ends shows the end, not the load.
+        let broke = broke_rule.is_some() && incident.kind != IncidentKind::Died;
+        return match attribution::signs_of_load(trial, broke).first() {
             Some(sign) => {
                 remarks.push(format!("{}; {}", incident.text, sign.text));
                 (Outcome::Broke, Some(StopCode::TargetSaturated))
@@ -259,6 +261,9 @@ pub(crate) mod tests {
     fn a_death_without_signs_of_load_is_not_the_loads_doing() {
         let mut dead = trial(1, 10, vec![probe("get", 900.0, 1_000)]);
         dead.incidents.push(incident(IncidentKind::Died));
+        assert_eq!(judged(&dead), (Outcome::Void, Some(StopCode::TargetUnhealthy)));
+        // Its last calls were slow or failed: of course.
+        dead.operations = vec![probe("get", 1.0, 1_000)];
         assert_eq!(judged(&dead), (Outcome::Void, Some(StopCode::TargetUnhealthy)));
         full_heap(&mut dead);
         assert_eq!(judged(&dead), (Outcome::Broke, Some(StopCode::TargetSaturated)));
