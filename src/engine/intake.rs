@@ -58,6 +58,8 @@ pub(super) struct Intake {
     silent: HashMap<String, Silence>,
     /// Nodes seen stopped by a signal since the last [`Intake::begin`].
     paused: Vec<String>,
+    /// Whether any process of the target is stopped by a signal right now.
+    stopped: bool,
     pub(super) died: bool,
     /// The load's operations that change the target.
     pub(super) writes: &'static [&'static str],
@@ -92,6 +94,7 @@ impl Intake {
             incidents: Vec::new(),
             silent: HashMap::new(),
             paused: Vec::new(),
+            stopped: false,
             died: false,
             writes: &[],
             probe_done: std::sync::Arc::default(),
@@ -155,6 +158,11 @@ impl Intake {
         self.blocks.clear();
         self.incidents.clear();
         self.paused.clear();
+    }
+
+    /// Waits until every node answers and no process of the target is stopped, but not for one that has given way.
+    pub(super) async fn recover(&mut self, managed: Option<&dyn Managed>) {
+        self.until(i64::MAX, managed, |intake| intake.silent.is_empty() && !intake.stopped).await;
     }
 
     /// Takes everything in until `reached` says so, the deadline, or the end of the run or the target.
@@ -276,11 +284,13 @@ impl Intake {
     fn look_at_processes(&mut self, managed: Option<&dyn Managed>) {
         let Some(managed) = managed else { return };
         let at_ns = self.clock.now_ns();
+        self.stopped = false;
         for process in managed.process_states() {
             let node = process.node;
             match process.kind {
                 ProcessKind::Running => {}
                 ProcessKind::Stopped => {
+                    self.stopped = true;
                     if !self.paused.contains(&node) {
                         self.paused.push(node.clone());
                         let text = format!("{node} was stopped by a signal (SIGSTOP) from outside");
