@@ -93,7 +93,10 @@ fn decide(
     }
     let broke_rule = readings.iter().find(|reading| reading.broke == Some(true));
     let mut signs = attribution::signs_of_load(trial);
-    signs.extend(broke_rule.filter(|reading| reading.rule == StopCode::OutstandingHigh).map(attribution::sign_of_rule));
+    // What breaks as a server ends shows the end, not the load.
+    let died = first(trial, &[IncidentKind::Died]).is_some();
+    let counter = broke_rule.filter(|reading| reading.rule == StopCode::OutstandingHigh && !died);
+    signs.extend(counter.map(attribution::sign_of_rule));
     let gave_way = [IncidentKind::Died, IncidentKind::SessionExpired, IncidentKind::Stall, IncidentKind::NotServing];
     if let Some(incident) = first(trial, &gave_way) {
         return match signs.first() {
@@ -270,6 +273,9 @@ pub(crate) mod tests {
     fn a_death_without_signs_of_load_is_not_the_loads_doing() {
         let mut dead = trial(1, 10, vec![probe("get", 900.0, 1_000)]);
         dead.incidents.push(incident(IncidentKind::Died));
+        assert_eq!(judged(&dead), (Outcome::Void, Some(StopCode::TargetUnhealthy)));
+        // Its last calls were slow or failed: of course.
+        dead.operations = vec![probe("get", 1.0, 1_000)];
         assert_eq!(judged(&dead), (Outcome::Void, Some(StopCode::TargetUnhealthy)));
         full_heap(&mut dead);
         assert_eq!(judged(&dead), (Outcome::Broke, Some(StopCode::TargetSaturated)));

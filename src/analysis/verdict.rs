@@ -33,8 +33,8 @@ pub fn conclude(question: &Question<'_>, history: &[Trial], stop: StopCode) -> V
         .filter(|trial| trial.outcome == Outcome::Held && first_bad.is_none_or(|bad| trial.load < bad))
         .map(|trial| trial.load)
         .max();
-    let status = status(stop, first_bad, history);
     let decisive = decisive(history, first_bad);
+    let status = status(stop, first_bad, history, decisive);
     let mut verdict = Verdict {
         run_id: question.run,
         arm: question.arm,
@@ -73,7 +73,7 @@ fn decisive(history: &[Trial], first_bad: Option<u64>) -> Option<&Trial> {
     }
 }
 
-fn status(stop: StopCode, first_bad: Option<u64>, history: &[Trial]) -> Status {
+fn status(stop: StopCode, first_bad: Option<u64>, history: &[Trial], decisive: Option<&Trial>) -> Status {
     match stop {
         StopCode::UserAbort | StopCode::SafetyAbort => Status::Aborted,
         StopCode::LimitReached | StopCode::TimeBudget | StopCode::NoData => Status::Inconclusive,
@@ -82,7 +82,8 @@ fn status(stop: StopCode, first_bad: Option<u64>, history: &[Trial]) -> Status {
         StopCode::MaxLoad if first_bad.is_some() => Status::CapacityFound,
         StopCode::MaxLoad if every_load_held(history) => Status::NotReached,
         StopCode::MaxLoad => Status::Inconclusive,
-        StopCode::CannotApply if first_bad.is_none() => Status::Failed,
+        // A load that was not in place in time is a capacity only where the target shows why.
+        StopCode::CannotApply if decisive.is_none_or(|trial| !shows_load(trial)) => Status::Failed,
         StopCode::SloLatency
         | StopCode::SloErrors
         | StopCode::ThroughputDrop
@@ -105,6 +106,10 @@ fn every_load_held(history: &[Trial]) -> bool {
         && (1..=top).all(|step| {
             history.iter().rfind(|trial| trial.step == step).is_some_and(|trial| trial.outcome == Outcome::Held)
         })
+}
+
+fn shows_load(trial: &Trial) -> bool {
+    !attribution::signs_of_load(trial).is_empty()
 }
 
 /// The exit codes of design 7, fixed.
@@ -218,7 +223,8 @@ fn cause(verdict: &Verdict, decisive: Option<&Trial>, reason: Option<&str>) -> S
             .remarks
             .first()
             .cloned()
-            .filter(|_| broken.is_none() || code == StopCode::TargetSaturated)
+            // A rule that broke is the cause only where the trial ended by it.
+            .filter(|_| broken.is_none_or(|reading| reading.rule != code))
             .or_else(|| broken.map(|reading| reading.text.clone())),
     };
     let first = first.unwrap_or_else(|| "see the evidence".to_owned());
@@ -372,6 +378,59 @@ mod tests {
         };
         let verdict = conclude(&question, &history, StopCode::MaxLoad);
         assert_eq!((verdict.status, verdict.first_bad, verdict.last_good), (Status::NotReached, None, Some(20)));
+    }
+
+    #[test]
+    fn a_run_ends_with_the_words_of_what_ended_it() {
+        let verdict = concluded(&[(0, Base), (10, Broke)], StopCode::ThroughputDrop, None);
+        let mut late = verdict.steps[1].clone();
+        (late.outcome, late.stop_code) = (Void, Some(StopCode::GeneratorSaturated));
+        late.remarks = vec!["the generator was late".into()];
+        let mut empty = trial(0, 0, vec![]);
+        (empty.outcome, empty.stop_code) = (Void, Some(StopCode::TargetUnhealthy));
+        empty.remarks = vec!["a ended".into()];
+        for (history, stop, said) in [
+            (vec![verdict.steps[0].clone(), late], StopCode::GeneratorSaturated, "judge: the generator was late;"),
+            (vec![empty], StopCode::TargetUnhealthy, "The run failed: a ended;"),
+        ] {
+            let rules = rules();
+            let question = Question {
+                run: RunId::new(),
+                arm: 0,
+                axis: "domains",
+                unit: "domains",
+                rules: &rules,
+                required: None,
+                shared_machine: false,
+                reason: None,
+            };
+            let verdict = conclude(&question, &history, stop);
+            assert!(verdict.sentence.contains(said), "{}", verdict.sentence);
+        }
+    }
+
+    #[test]
+    fn a_load_that_is_not_in_place_is_a_capacity_only_where_the_target_shows_why() {
+        let verdict = concluded(&[(0, Base), (10, Held), (20, Broke)], StopCode::CannotApply, None);
+        assert_eq!((verdict.status, verdict.first_bad), (Status::CapacityFound, Some(20)), "a rule broke as well");
+        let mut history = verdict.steps;
+        for slow in &mut history[2..] {
+            slow.rules.clear();
+        }
+        let rules = rules();
+        let question = Question {
+            run: RunId::new(),
+            arm: 0,
+            axis: "domains",
+            unit: "domains",
+            rules: &rules,
+            required: None,
+            shared_machine: false,
+            reason: None,
+        };
+        let verdict = conclude(&question, &history, StopCode::CannotApply);
+        assert_eq!((verdict.status, verdict.exit_code), (Status::Failed, 6), "{}", verdict.sentence);
+        assert_eq!((verdict.last_good, verdict.first_bad), (Some(10), None));
     }
 
     #[test]

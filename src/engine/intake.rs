@@ -58,6 +58,8 @@ pub(super) struct Intake {
     pub(super) answered: HashMap<String, i64>,
     /// Nodes seen stopped by a signal since the last [`Intake::begin`].
     pub(super) paused: Vec<String>,
+    /// Whether any process of the target is stopped by a signal right now.
+    pub(super) stopped: bool,
     pub(super) died: bool,
     /// A managed server's log told of lost threads.
     pub(super) out_of_memory: bool,
@@ -97,6 +99,7 @@ impl Intake {
             silent: HashMap::new(),
             answered: HashMap::new(),
             paused: Vec::new(),
+            stopped: false,
             died: false,
             out_of_memory: false,
             writes: &[],
@@ -182,6 +185,11 @@ impl Intake {
         self.blocks.clear();
         self.incidents.clear();
         self.paused.clear();
+    }
+
+    /// Waits until every node answers and no process of the target is stopped, but not for one that has given way.
+    pub(super) async fn recover(&mut self, managed: Option<&dyn Managed>) {
+        self.until(i64::MAX, managed, |intake| intake.silent.is_empty() && !intake.stopped).await;
     }
 
     /// Takes everything in until `reached` says so, the deadline, or the end of the run or the target.

@@ -229,6 +229,8 @@ impl Floor {
                 Next::Stop(code) => return code,
                 Next::Measure { load, step, trial } => (load, step, trial),
             };
+            // What is left of a pause or a stall belongs to the trial in which it began.
+            self.intake.recover(self.managed.as_deref()).await;
             self.wall_offset_ns = self.intake.clock.wall_offset_ns();
             let gathered = self.measure(load, step, trial).await;
             let (mut trial, samples) = (gathered.trial, gathered.samples);

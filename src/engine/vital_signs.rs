@@ -87,12 +87,14 @@ impl Intake {
         let Some(managed) = managed else { return };
         let at_ns = self.clock.now_ns();
         self.look_for_lost_threads(managed, at_ns);
+        self.stopped = false;
         for process in managed.process_states() {
             let node = process.node;
             match process.kind {
                 // Whoever ended it on purpose tells what it means.
                 ProcessKind::Running | ProcessKind::EndedOnPurpose(_) => {}
                 ProcessKind::Stopped => {
+                    self.stopped = true;
                     if !self.paused.contains(&node) {
                         self.paused.push(node.clone());
                         let text = format!("{node} was stopped by a signal (SIGSTOP) from outside");

@@ -151,7 +151,7 @@ pub trait LoadUnit: Send {
     /// What happened since the last report.
     fn report(&mut self) -> UnitReport;
 
-    /// Ends all traffic at once and lets go of connections; nothing is removed from the target.
+    /// Ends all traffic at once and closes its sessions, in less than 5 s; nothing else is removed from the target.
     fn stop(&mut self);
 }
 

@@ -3,10 +3,10 @@
 use std::{
     collections::{HashMap, HashSet},
     net::SocketAddr,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use zk_wire::{Hub, Request, SessionKey};
+use zk_wire::{Event, Hub, Request, SessionKey};
 
 use super::{
     Fill, OPERATIONS, Options, Shape,
@@ -23,6 +23,8 @@ use crate::{
 
 /// Domains that are put in place at the same time.
 const FILLING_MAX: u32 = 16;
+/// The longest that closing all sessions may take: less than the engine waits for a unit.
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
 /// What a reply belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -186,13 +188,32 @@ impl LoadUnit for Unit {
     fn stop(&mut self) {
         self.core.schedule.clear();
         self.core.to_connect.clear();
-        for session in self.core.sessions.keys().copied().chain(self.core.janitor) {
-            self.hub.abandon(session);
-        }
-        self.core.sessions.clear();
-        self.core.janitor = None;
         self.core.domains.clear();
+        let janitor = self.core.janitor.take();
+        let sessions = self.core.sessions.drain().map(|(session, _)| session).chain(janitor);
+        close_all(&mut self.hub, sessions.chain(self.core.leaving.drain()).collect());
     }
+}
+
+/// Closes sessions in order: one that is only let go stays on the target until it expires, is counted there, and holds
+/// its ephemeral znodes. What the target does not close in time is let go.
+fn close_all(hub: &mut Hub<Tag>, mut open: HashSet<SessionKey>) {
+    // One that is not there yet is closed when it is.
+    open.retain(|session| hub.close(*session).is_ok() || hub.session(*session).is_some());
+    let give_up = Instant::now() + CLOSE_LIMIT;
+    while !open.is_empty() && Instant::now() < give_up {
+        let turned = hub.turn(Duration::from_millis(50), |hub, event| match event {
+            Event::Closed { session } | Event::Disconnected { session, .. } | Event::Expired { session } => {
+                open.remove(&session);
+            }
+            Event::Connected { session, .. } => drop(hub.close(session)),
+            Event::Reply { .. } | Event::Watch { .. } | Event::AuthFailed { .. } => {}
+        });
+        if turned.is_err() {
+            break;
+        }
+    }
+    open.into_iter().for_each(|session| hub.abandon(session));
 }
 
 impl Core {

@@ -17,7 +17,7 @@ use crate::{
     model::{Fault, Incident, IncidentKind, OperationStat},
     target::TargetSpec,
 };
-use run::{Run, Server, WATCH};
+use run::{DELETE_EPHEMERAL, Run, Server, WATCH};
 
 /// The name in scenarios.
 pub const NAME: &str = "zookeeper.latencies";
@@ -145,7 +145,10 @@ impl Latencies {
     /// The figures of one server.
     fn tell(&self, site: &Site, server: &Server, report: &mut ProbeReport) {
         let (node, requested) = (&server.name, u64::from(self.options.count));
-        let missing = server.phases[WATCH].done.saturating_sub(server.watches_fired);
+        // A znode that was not deleted notifies nobody.
+        let last = &server.phases[DELETE_EPHEMERAL];
+        let deleted = !last.cut && last.errors.is_empty() && server.lost.is_none();
+        let missing = if deleted { server.phases[WATCH].done.saturating_sub(server.watches_fired) } else { 0 };
         for (index, (operation, phase)) in OPERATIONS.iter().zip(&server.phases).enumerate() {
             // A phase that was never reached has no rate; 0 would be one.
             if phase.busy_ns == 0 {

@@ -22,7 +22,7 @@ const GET: usize = 2;
 const DELETE: usize = 3;
 const CREATE_EPHEMERAL: usize = 4;
 pub(super) const WATCH: usize = 5;
-const DELETE_EPHEMERAL: usize = 6;
+pub(super) const DELETE_EPHEMERAL: usize = 6;
 
 /// A call that is not answered for so long is a failure, whatever else the probe still had to do.
 const STALL_NS: i64 = 3_000_000_000;
@@ -250,7 +250,8 @@ impl<'a> Run<'a> {
         let mut made = count;
         for phase in 0..OPERATIONS.len() {
             let now_ns = self.now_ns();
-            let left = i64::try_from(OPERATIONS.len() - phase).unwrap_or(1);
+            // One share more than there are phases: deletions must have the time that they need.
+            let left = i64::try_from(OPERATIONS.len() + 1 - phase).unwrap_or(1);
             let deadline_ns = now_ns + (until_ns - now_ns).max(0) / left;
             let makes = matches!(phase, CREATE | CREATE_EPHEMERAL);
             // Later phases can only touch what create and create_ephemeral made.
