@@ -56,11 +56,8 @@ pub(super) async fn clean(arguments: Arguments) -> anyhow::Result<ExitCode> {
     for skipped in &report.skipped {
         println!("left alone: {skipped}");
     }
-    println!(
-        "{} roots and {} znodes removed from {}",
-        report.removed_roots.len(),
-        report.removed_znodes,
-        arguments.target
-    );
+    let roots = report.removed_roots.len();
+    let word = if roots == 1 { "root" } else { "roots" };
+    println!("{roots} {word} and {} znodes removed from {}", report.removed_znodes, arguments.target);
     Ok(ExitCode::SUCCESS)
 }
