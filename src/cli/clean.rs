@@ -55,11 +55,8 @@ pub(super) async fn clean(arguments: Arguments) -> anyhow::Result<ExitCode> {
     for skipped in &report.skipped {
         super::say(&format!("left alone: {skipped}"));
     }
-    super::say(&format!(
-        "{} roots and {} znodes removed from {}",
-        report.removed_roots.len(),
-        report.removed_znodes,
-        arguments.target
-    ));
+    let roots = report.removed_roots.len();
+    let word = if roots == 1 { "root" } else { "roots" };
+    super::say(&format!("{roots} {word} and {} znodes removed from {}", report.removed_znodes, arguments.target));
     Ok(ExitCode::SUCCESS)
 }
