@@ -83,7 +83,8 @@ fn put_in_place(
     control.create(&root, b"", zk_wire::CreateMode::Persistent).expect("the root is made");
     let _ = run;
     let clock = Clock::start();
-    let site = Site { target, root, clock, unit: 0, seed: 1, sources: vec![], connections_per_address: None };
+    let site =
+        Site { target, nodes: vec![], root, clock, unit: 0, seed: 1, sources: vec![], connections_per_address: None };
     let mut unit = workload.unit(site).expect("a unit");
     unit.prepare(&Load::population("domains", domains));
     loop {
@@ -107,7 +108,7 @@ fn options_demand(domains: u64, background: f64) -> (u64, u64) {
 
 /// The server's own counts, held against what was asked: a figure of a fill that is not there would be no figure.
 async fn confirm(managed: &dyn Managed, (znodes, watches): &(u64, u64)) -> (f64, f64) {
-    let counts = managed.spec().open(&managed.nodes()).counts().await;
+    let counts = managed.spec().open(&managed.nodes()).counts().await.total;
     let (seen_znodes, seen_watches) = (counts["znodes"], counts["watches"]);
     assert!(
         seen_znodes >= *znodes && seen_znodes - znodes < 50,

@@ -15,6 +15,9 @@ export function figure(value) {
   return (value < 0 ? "\u2212" : "") + grouped + (rest ? `.${rest}` : "");
 }
 
+// Of things that come whole: no decimals.
+export const count = (value) => String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+
 const tickLabel = (value) => {
   const text = figure(value);
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;

@@ -1,6 +1,6 @@
 // A run that is followed: events bring figures at once; what is drawn by the server is fetched again and replaced.
 
-import { figure } from "./charts.js";
+import { count, figure } from "./charts.js";
 
 const AGAIN = new Set(["phase", "inventory", "note", "trial", "verdict"]);
 
@@ -43,7 +43,7 @@ export function follow(run, charts) {
     if (asked) bar.max = asked;
     bar.value = confirmed;
     const text = run.querySelector("[data-confirmed-text]");
-    text.textContent = `${figure(confirmed)} of ${figure(bar.max)} ${text.dataset.unit} confirmed`;
+    text.textContent = `${count(confirmed)} of ${count(bar.max)} ${text.dataset.unit} confirmed`;
   };
   const on = {
     samples(event) {

@@ -1,7 +1,7 @@
 //! Why: which resource of which node shows signs of load, and which are ruled out.
 
 use super::figure;
-use crate::model::{Certainty, Evidence, IncidentKind, Reading, SeriesStat, Trial};
+use crate::model::{Certainty, Evidence, IncidentKind, Reading, RuleReading, SeriesStat, Trial};
 
 /// Heap after collection beyond which a server has no room to work in (share of its limit).
 pub const HEAP_FULL_SHARE: f64 = 0.85;
@@ -11,10 +11,12 @@ pub const PAUSE_SHARE: f64 = 0.10;
 pub const PAUSE_LONG_MS: f64 = 1_000.0;
 /// CPU of all cores beyond which a server has none left (share).
 pub const CPU_FULL_SHARE: f64 = 0.90;
+/// CPU of one core, and of all cores, below which it is ruled out (share).
+pub const CPU_ROOM_SHARE: f64 = 0.70;
 
 /// What shows that the load, and not chance, did something to the target; strongest first. Empty: nothing shows it.
 #[must_use]
-pub fn signs_of_load(trial: &Trial, broke_a_rule: bool) -> Vec<Evidence> {
+pub fn signs_of_load(trial: &Trial) -> Vec<Evidence> {
     let mut signs: Vec<Evidence> = trial
         .target_nodes()
         .flat_map(|(node, _)| [heap(trial, node), pauses(trial, node), cpu(trial, node)])
@@ -24,11 +26,15 @@ pub fn signs_of_load(trial: &Trial, broke_a_rule: bool) -> Vec<Evidence> {
     if let Some(out_of_memory) = trial.incidents.iter().find(|incident| incident.text.contains("OutOfMemoryError")) {
         signs.insert(0, evidence(Certainty::Strong, &out_of_memory.node, out_of_memory.text.clone(), vec![]));
     }
-    if broke_a_rule {
-        signs.push(evidence(Certainty::Likely, "", "a rule was broken in the same trial".to_owned(), vec![]));
-    }
     signs.sort_by_key(|evidence| rank(evidence.certainty));
     signs
+}
+
+/// A broken rule on the target's own counters as a sign of load. A rule on a probe is none: what stopped the target
+/// stopped the probe too.
+#[must_use]
+pub(super) fn sign_of_rule(reading: &RuleReading) -> Evidence {
+    evidence(Certainty::Likely, "", reading.text.clone(), vec![])
 }
 
 /// The chain that explains the last trial of a run: what broke first, then resources, then what is ruled out.
@@ -66,6 +72,7 @@ pub fn explain(history: &[Trial], decisive: &Trial) -> Vec<Evidence> {
             | IncidentKind::SessionExpired
             | IncidentKind::NotServing
             | IncidentKind::CannotApply
+            | IncidentKind::FillTimedOut
             | IncidentKind::LimitReached => Certainty::Strong,
         };
         chain.push(evidence(certainty, &incident.node, incident.text.clone(), vec![]));
@@ -173,16 +180,27 @@ fn pauses(trial: &Trial, node: &str) -> Option<Evidence> {
     ))
 }
 
+/// CPU of the server's process. One full thread can be the limit, and others on the same machine may take the rest:
+/// only a server that is far from both is ruled out, and in between nothing is said.
 fn cpu(trial: &Trial, node: &str) -> Option<Evidence> {
     let SeriesStat { mean, .. } = trial.metric(node, "process_cpu_share")?;
+    let health = &trial.health;
+    let machine = mean + health.cpu_share.unwrap_or(0.0) + health.steal_share.unwrap_or(0.0);
+    let threads = mean * f64::from(health.cores.max(1));
     let certainty = if *mean >= CPU_FULL_SHARE {
         Certainty::Likely
-    } else if *mean >= 0.7 {
+    } else if machine >= CPU_FULL_SHARE {
         Certainty::Weak
-    } else {
+    } else if threads < CPU_ROOM_SHARE && machine < CPU_ROOM_SHARE {
         Certainty::RuledOut
+    } else {
+        return None;
     };
-    let text = format!("the server used {} % of its machine's cores", figure(mean * 100.0));
+    let text = format!(
+        "the server used {} % of its machine's cores, with Rampart {} %",
+        figure(mean * 100.0),
+        figure(machine * 100.0)
+    );
     Some(evidence(certainty, node, text, vec![reading("process_cpu_share", node, *mean, "share")]))
 }
 

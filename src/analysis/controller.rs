@@ -85,9 +85,14 @@ pub fn next(ladder: &Ladder, history: &[Trial]) -> Next {
 /// Whether the target cannot be measured again: it died, or the load could not be put in place.
 #[must_use]
 pub fn is_gone(trial: &Trial) -> bool {
-    trial.incidents.iter().any(|incident| {
-        matches!(incident.kind, IncidentKind::Died | IncidentKind::CannotApply | IncidentKind::SessionExpired)
-    })
+    let voided = trial.incidents.iter().any(|incident| incident.kind == IncidentKind::Paused);
+    let gone = |kind| {
+        matches!(
+            kind,
+            IncidentKind::Died | IncidentKind::CannotApply | IncidentKind::FillTimedOut | IncidentKind::SessionExpired
+        )
+    };
+    (trial.gave_way && !voided) || trial.incidents.iter().any(|incident| gone(incident.kind))
 }
 
 /// The rung after the last trial's.

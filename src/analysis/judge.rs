@@ -92,9 +92,14 @@ fn decide(
         return (Outcome::Broke, Some(StopCode::LimitReached));
     }
     let broke_rule = readings.iter().find(|reading| reading.broke == Some(true));
+    let mut signs = attribution::signs_of_load(trial);
+    // What breaks as a server ends shows the end, not the load.
+    let died = first(trial, &[IncidentKind::Died]).is_some();
+    let counter = broke_rule.filter(|reading| reading.rule == StopCode::OutstandingHigh && !died);
+    signs.extend(counter.map(attribution::sign_of_rule));
     let gave_way = [IncidentKind::Died, IncidentKind::SessionExpired, IncidentKind::Stall, IncidentKind::NotServing];
     if let Some(incident) = first(trial, &gave_way) {
-        return match attribution::signs_of_load(trial, broke_rule.is_some()).first() {
+        return match signs.first() {
             Some(sign) => {
                 remarks.push(format!("{}; {}", incident.text, sign.text));
                 (Outcome::Broke, Some(StopCode::TargetSaturated))
@@ -105,9 +110,15 @@ fn decide(
             }
         };
     }
-    if let Some(incident) = first(trial, &[IncidentKind::CannotApply]) {
+    if let Some(incident) = first(trial, &[IncidentKind::FillTimedOut]) {
         remarks.push(incident.text.clone());
         return (Outcome::Broke, Some(StopCode::CannotApply));
+    }
+    if let Some(incident) = first(trial, &[IncidentKind::CannotApply]) {
+        remarks.push(incident.text.clone());
+        // A refusal says something of the target's capacity only when the target was under strain.
+        let strained = !attribution::signs_of_load(trial).is_empty();
+        return (if strained { Outcome::Broke } else { Outcome::Void }, Some(StopCode::CannotApply));
     }
     if trial.load == 0 {
         return (Outcome::Baseline, None);
@@ -129,14 +140,15 @@ fn first<'t>(trial: &'t Trial, kinds: &[IncidentKind]) -> Option<&'t Incident> {
 fn generator_faults(trial: &Trial, limits: ValidityLimits) -> Vec<String> {
     let health = &trial.health;
     let mut faults = Vec::new();
-    if health.start_lag_p99_us > limits.start_lag_p99_us {
+    if let Some(lag_us) = health.start_lag_p99_us.filter(|lag_us| *lag_us > limits.start_lag_p99_us) {
         faults.push(format!(
             "the generator was late: start lag p99 {} ms, at most {} ms is allowed",
-            figure(health.start_lag_p99_us as f64 / 1e3),
+            figure(lag_us as f64 / 1e3),
             figure(limits.start_lag_p99_us as f64 / 1e3)
         ));
     }
-    if let Some(share) = health.busiest_thread_share.filter(|share| *share > limits.thread_share) {
+    if let Some(share) = health.busiest_thread_share.filter(|share| was_measured(trial) && *share > limits.thread_share)
+    {
         faults.push(format!(
             "a load thread used {} % of its core, at most {} % is allowed",
             figure(share * 100.0),
@@ -205,6 +217,7 @@ pub(crate) mod tests {
             nodes: BTreeMap::new(),
             health: Health::default(),
             incidents: vec![],
+            gave_way: false,
             outcome: Outcome::Held,
             stop_code: None,
             rules: vec![],
@@ -241,11 +254,11 @@ pub(crate) mod tests {
     #[test]
     fn a_late_generator_is_never_a_bottleneck() {
         let mut late = trial(1, 10, vec![probe("get", 1.0, 1_000)]);
-        late.health.start_lag_p99_us = 20_001;
+        late.health.start_lag_p99_us = Some(20_001);
         late.incidents.push(incident(IncidentKind::Died));
         full_heap(&mut late);
         assert_eq!(judged(&late), (Outcome::Void, Some(StopCode::GeneratorSaturated)));
-        late.health.start_lag_p99_us = 20_000;
+        late.health.start_lag_p99_us = Some(20_000);
         assert_eq!(judged(&late), (Outcome::Broke, Some(StopCode::TargetSaturated)));
     }
 
@@ -260,6 +273,9 @@ pub(crate) mod tests {
     fn a_death_without_signs_of_load_is_not_the_loads_doing() {
         let mut dead = trial(1, 10, vec![probe("get", 900.0, 1_000)]);
         dead.incidents.push(incident(IncidentKind::Died));
+        assert_eq!(judged(&dead), (Outcome::Void, Some(StopCode::TargetUnhealthy)));
+        // Its last calls were slow or failed: of course.
+        dead.operations = vec![probe("get", 1.0, 1_000)];
         assert_eq!(judged(&dead), (Outcome::Void, Some(StopCode::TargetUnhealthy)));
         full_heap(&mut dead);
         assert_eq!(judged(&dead), (Outcome::Broke, Some(StopCode::TargetSaturated)));

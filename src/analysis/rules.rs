@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::figure;
-use crate::model::{RuleReading, Sample, StopCode, Trial, stat};
+use crate::model::{Outcome, RuleReading, Sample, StopCode, Trial, stat};
 
 /// What a rule compares with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected \"empty\" or a load of the ladder")]
 pub enum Baseline {
     /// `"empty"`: step 0, measured before any load.
     Named(EmptyTarget),
@@ -169,9 +169,21 @@ fn throughput_drop(
 ) -> RuleReading {
     let code = StopCode::ThroughputDrop;
     let words = baseline.words(unit);
+    if trial.load <= baseline.load() {
+        let what = if trial.load == baseline.load() {
+            "this is the baseline itself"
+        } else {
+            "this load lies below the baseline"
+        };
+        return reading(code, operation, None, 0.0, "per_s", Some(false), format!("{what}: {words}"));
+    }
     let base = history
         .iter()
-        .rfind(|old| old.load == baseline.load() && old.operation(operation).is_some_and(|stat| stat.done > 0))
+        .rfind(|old| {
+            old.load == baseline.load()
+                && matches!(old.outcome, Outcome::Baseline | Outcome::Held)
+                && old.operation(operation).is_some_and(|stat| stat.done > 0)
+        })
         .and_then(|old| old.operation(operation));
     let now = trial.operation(operation);
     match (base, now) {
@@ -357,6 +369,19 @@ mod tests {
         let read = drop_rule().read(&first, &[empty], &[], "domains");
         assert_eq!(read.broke, Some(true));
         assert!(read.text.contains("55 %") && read.text.contains("step 0"), "{}", read.text);
+    }
+
+    #[test]
+    fn a_named_baseline_does_not_stop_the_ramp_that_leads_to_it() {
+        let rule = Rule::ThroughputDrop { operation: "get".into(), below: 0.6, baseline: Baseline::Load(20) };
+        let step = |number, load, rate| trial(number, load, vec![probe("get", rate, 1_000)]);
+        assert_eq!(rule.read(&step(1, 10, 900.0), &[], &[], "domains").broke, Some(false));
+        assert_eq!(rule.read(&step(2, 20, 800.0), &[], &[], "domains").broke, Some(false));
+        let mut void = step(2, 20, 1.0);
+        void.outcome = Outcome::Void;
+        let history = [step(2, 20, 800.0), void];
+        assert_eq!(rule.read(&step(3, 30, 400.0), &history, &[], "domains").broke, Some(true));
+        assert_eq!(rule.read(&step(3, 30, 500.0), &history, &[], "domains").broke, Some(false));
     }
 
     #[test]

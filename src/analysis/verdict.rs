@@ -22,7 +22,9 @@ pub struct Question<'a> {
 pub fn conclude(question: &Question<'_>, history: &[Trial], stop: StopCode) -> Verdict {
     let first_bad = history
         .iter()
-        .filter(|trial| trial.outcome == Outcome::Broke && trial.stop_code != Some(StopCode::LimitReached))
+        .filter(|trial| {
+            trial.load > 0 && trial.outcome == Outcome::Broke && trial.stop_code != Some(StopCode::LimitReached)
+        })
         .filter(|trial| confirmed(history, trial, stop))
         .map(|trial| trial.load)
         .min();
@@ -31,8 +33,8 @@ pub fn conclude(question: &Question<'_>, history: &[Trial], stop: StopCode) -> V
         .filter(|trial| trial.outcome == Outcome::Held && first_bad.is_none_or(|bad| trial.load < bad))
         .map(|trial| trial.load)
         .max();
-    let status = status(stop, first_bad, history);
     let decisive = decisive(history, first_bad);
+    let status = status(stop, first_bad, history, decisive);
     let mut verdict = Verdict {
         run_id: question.run,
         arm: question.arm,
@@ -67,20 +69,21 @@ fn confirmed(history: &[Trial], trial: &Trial, stop: StopCode) -> bool {
 fn decisive(history: &[Trial], first_bad: Option<u64>) -> Option<&Trial> {
     match first_bad {
         Some(bad) => history.iter().rfind(|trial| trial.load == bad && trial.outcome == Outcome::Broke),
-        None => history.iter().rfind(|trial| trial.load > 0),
+        None => history.iter().rfind(|trial| trial.outcome != Outcome::Held && trial.load > 0).or(history.last()),
     }
 }
 
-fn status(stop: StopCode, first_bad: Option<u64>, history: &[Trial]) -> Status {
+fn status(stop: StopCode, first_bad: Option<u64>, history: &[Trial], decisive: Option<&Trial>) -> Status {
     match stop {
         StopCode::UserAbort | StopCode::SafetyAbort => Status::Aborted,
         StopCode::LimitReached | StopCode::TimeBudget | StopCode::NoData => Status::Inconclusive,
         StopCode::GeneratorSaturated => Status::Invalid,
         StopCode::TargetUnhealthy => Status::Failed,
         StopCode::MaxLoad if first_bad.is_some() => Status::CapacityFound,
-        StopCode::MaxLoad if history.iter().any(|trial| trial.outcome == Outcome::Held) => Status::NotReached,
+        StopCode::MaxLoad if every_load_held(history) => Status::NotReached,
         StopCode::MaxLoad => Status::Inconclusive,
-        StopCode::CannotApply if first_bad.is_none() => Status::Failed,
+        // A load that was not in place in time is a capacity only where the target shows why.
+        StopCode::CannotApply if decisive.is_none_or(|trial| !shows_load(trial)) => Status::Failed,
         StopCode::SloLatency
         | StopCode::SloErrors
         | StopCode::ThroughputDrop
@@ -94,6 +97,19 @@ fn status(stop: StopCode, first_bad: Option<u64>, history: &[Trial]) -> Status {
             }
         }
     }
+}
+
+/// Whether the last word on every load is that it held.
+fn every_load_held(history: &[Trial]) -> bool {
+    let top = history.iter().map(|trial| trial.step).max().unwrap_or(0);
+    top > 0
+        && (1..=top).all(|step| {
+            history.iter().rfind(|trial| trial.step == step).is_some_and(|trial| trial.outcome == Outcome::Held)
+        })
+}
+
+fn shows_load(trial: &Trial) -> bool {
+    !attribution::signs_of_load(trial).is_empty()
 }
 
 /// The exit codes of design 7, fixed.
@@ -119,9 +135,9 @@ fn validity(history: &[Trial], stop: StopCode, shared_machine: bool) -> Validity
     Validity {
         valid: stop != StopCode::GeneratorSaturated,
         reasons,
-        start_lag_p99_us: judged().map(|trial| trial.health.start_lag_p99_us).max().unwrap_or(0),
+        start_lag_p99_us: judged().filter_map(|trial| trial.health.start_lag_p99_us).max(),
         missed: judged().map(|trial| trial.health.missed).sum(),
-        cpu_share: judged().map(|trial| trial.health.cpu_share).fold(0.0, f64::max),
+        cpu_share: judged().filter_map(|trial| trial.health.cpu_share).max_by(f64::total_cmp),
         shared_machine,
     }
 }
@@ -150,12 +166,20 @@ fn sentence(verdict: &Verdict, decisive: Option<&Trial>, question: &Question<'_>
         }
         (Status::CapacityFound, Some(good), None) => format!("{} hold.", count(good)),
         (Status::NotReached, Some(good), _) => {
-            format!("At least {} hold: every load up to the highest that was asked kept every rule.", count(good))
+            format!(
+                "At least {} hold: every load up to the highest that was asked kept every rule when it was measured last.",
+                count(good)
+            )
         }
         (Status::NotReached, None, _) => "No load was asked.".to_owned(),
         (Status::Inconclusive, ..) => format!("No capacity can be named ({}): {}; {held}.", verdict.stop_code, why()),
-        (Status::Invalid, ..) => {
-            format!("Nothing can be said of the target, because the generator was not fit to judge: {}; {held}.", why())
+        (Status::Invalid, Some(good), _) => format!(
+            "{} hold; of higher loads nothing can be said, because the generator was not fit to judge: {}.",
+            count(good),
+            why()
+        ),
+        (Status::Invalid, None, _) => {
+            format!("Nothing can be said of the target, because the generator was not fit to judge: {}.", why())
         }
         (Status::Failed, ..) => format!("The run failed: {}; {held}.", why()),
         (Status::Aborted, ..) => format!("The run was stopped before its answer: {}; {held}.", why()),
@@ -174,6 +198,13 @@ fn cause(verdict: &Verdict, decisive: Option<&Trial>, reason: Option<&str>) -> S
     if let Some(reason) = reason {
         return reason.to_owned();
     }
+    // What a void trial read says nothing: only why it is void.
+    let late = verdict.steps.iter().rev().find(|trial| trial.stop_code == Some(StopCode::GeneratorSaturated));
+    if let Some(remark) = late.and_then(|trial| trial.remarks.first())
+        && verdict.stop_code == StopCode::GeneratorSaturated
+    {
+        return remark.clone();
+    }
     let strongest = |skip: &str| -> Option<&Evidence> {
         verdict.evidence.iter().find(|evidence| {
             evidence.text != skip
@@ -183,14 +214,17 @@ fn cause(verdict: &Verdict, decisive: Option<&Trial>, reason: Option<&str>) -> S
         })
     };
     let broken = decisive.and_then(|trial| trial.rules.iter().find(|reading| reading.broke == Some(true)));
-    let first = match (verdict.stop_code, decisive) {
-        (StopCode::MaxLoad, _) | (_, None) => None,
+    // Levels go on after a load that broke: then that load's own code is the reason, not the end of the list.
+    let code = decisive.and_then(|trial| trial.stop_code).unwrap_or(verdict.stop_code);
+    let first = match (code, decisive) {
+        (_, None) => None,
         (StopCode::NoData, Some(trial)) => trial.rules.iter().find(|r| r.broke.is_none()).map(|r| r.text.clone()),
         (_, Some(trial)) => trial
             .remarks
             .first()
             .cloned()
-            .filter(|_| broken.is_none() || verdict.stop_code == StopCode::TargetSaturated)
+            // A rule that broke is the cause only where the trial ended by it.
+            .filter(|_| broken.is_none_or(|reading| reading.rule != code))
             .or_else(|| broken.map(|reading| reading.text.clone())),
     };
     let first = first.unwrap_or_else(|| "see the evidence".to_owned());
@@ -289,6 +323,35 @@ mod tests {
     }
 
     #[test]
+    fn what_held_before_the_generator_was_late_still_holds() {
+        let verdict = concluded(&[(0, Base), (10, Held), (20, Void)], StopCode::GeneratorSaturated, None);
+        assert!(
+            verdict.sentence.starts_with("10 domains hold; of higher loads nothing can be said, because the generator"),
+            "{}",
+            verdict.sentence
+        );
+        let mut history = verdict.steps;
+        let void = history.last_mut().unwrap();
+        void.remarks = vec!["the generator was late".to_owned()];
+        void.rules.iter_mut().for_each(|rule| rule.broke = Some(true));
+        let rules = rules();
+        let question = Question {
+            run: RunId::new(),
+            arm: 0,
+            axis: "domains",
+            unit: "domains",
+            rules: &rules,
+            required: None,
+            shared_machine: false,
+            reason: None,
+        };
+        let verdict = conclude(&question, &history, StopCode::GeneratorSaturated);
+        assert!(verdict.sentence.ends_with("not fit to judge: the generator was late."), "{}", verdict.sentence);
+        let verdict = concluded(&[(0, Base), (10, Void)], StopCode::GeneratorSaturated, None);
+        assert!(verdict.sentence.starts_with("Nothing can be said of the target"), "{}", verdict.sentence);
+    }
+
+    #[test]
     fn the_first_load_that_breaks_gives_no_lower_bound() {
         let verdict = concluded(&[(0, Base), (10, Broke)], StopCode::ThroughputDrop, None);
         assert_eq!((verdict.last_good, verdict.first_bad), (None, Some(10)));
@@ -315,6 +378,59 @@ mod tests {
         };
         let verdict = conclude(&question, &history, StopCode::MaxLoad);
         assert_eq!((verdict.status, verdict.first_bad, verdict.last_good), (Status::NotReached, None, Some(20)));
+    }
+
+    #[test]
+    fn a_run_ends_with_the_words_of_what_ended_it() {
+        let verdict = concluded(&[(0, Base), (10, Broke)], StopCode::ThroughputDrop, None);
+        let mut late = verdict.steps[1].clone();
+        (late.outcome, late.stop_code) = (Void, Some(StopCode::GeneratorSaturated));
+        late.remarks = vec!["the generator was late".into()];
+        let mut empty = trial(0, 0, vec![]);
+        (empty.outcome, empty.stop_code) = (Void, Some(StopCode::TargetUnhealthy));
+        empty.remarks = vec!["a ended".into()];
+        for (history, stop, said) in [
+            (vec![verdict.steps[0].clone(), late], StopCode::GeneratorSaturated, "judge: the generator was late;"),
+            (vec![empty], StopCode::TargetUnhealthy, "The run failed: a ended;"),
+        ] {
+            let rules = rules();
+            let question = Question {
+                run: RunId::new(),
+                arm: 0,
+                axis: "domains",
+                unit: "domains",
+                rules: &rules,
+                required: None,
+                shared_machine: false,
+                reason: None,
+            };
+            let verdict = conclude(&question, &history, stop);
+            assert!(verdict.sentence.contains(said), "{}", verdict.sentence);
+        }
+    }
+
+    #[test]
+    fn a_load_that_is_not_in_place_is_a_capacity_only_where_the_target_shows_why() {
+        let verdict = concluded(&[(0, Base), (10, Held), (20, Broke)], StopCode::CannotApply, None);
+        assert_eq!((verdict.status, verdict.first_bad), (Status::CapacityFound, Some(20)), "a rule broke as well");
+        let mut history = verdict.steps;
+        for slow in &mut history[2..] {
+            slow.rules.clear();
+        }
+        let rules = rules();
+        let question = Question {
+            run: RunId::new(),
+            arm: 0,
+            axis: "domains",
+            unit: "domains",
+            rules: &rules,
+            required: None,
+            shared_machine: false,
+            reason: None,
+        };
+        let verdict = conclude(&question, &history, StopCode::CannotApply);
+        assert_eq!((verdict.status, verdict.exit_code), (Status::Failed, 6), "{}", verdict.sentence);
+        assert_eq!((verdict.last_good, verdict.first_bad), (Some(10), None));
     }
 
     #[test]

@@ -21,7 +21,6 @@ pub(super) struct Arguments {
     scenario: PathBuf,
 }
 
-#[expect(clippy::print_stdout, reason = "the outline is what was asked for")]
 pub(super) fn check(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = arguments.config.load()?;
     let text = read_scenario(&arguments.scenario)?;
@@ -31,9 +30,9 @@ pub(super) fn check(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         .map_err(|faults| anyhow::anyhow!("{} is not sound:\n{faults}", arguments.scenario.display()))?
         .outline;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&outline)?);
+        super::say(&serde_json::to_string_pretty(&outline)?);
     } else {
-        print!("{}", words(&outline));
+        super::say(words(&outline).trim_end());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -24,7 +24,6 @@ pub(super) struct Arguments {
 /// The exit code of a target that cannot be used.
 const UNHEALTHY: u8 = 6;
 
-#[expect(clippy::print_stdout, reason = "what was removed is what was asked for")]
 pub(super) async fn clean(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = arguments.config.load()?;
     let Some(spec) = config.targets.get(&arguments.target) else {
@@ -51,16 +50,16 @@ pub(super) async fn clean(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error.into()),
     };
     for root in &report.removed_roots {
-        println!("removed {root}");
+        super::say(&format!("removed {root}"));
     }
     for skipped in &report.skipped {
-        println!("left alone: {skipped}");
+        super::say(&format!("left alone: {skipped}"));
     }
-    println!(
+    super::say(&format!(
         "{} roots and {} znodes removed from {}",
         report.removed_roots.len(),
         report.removed_znodes,
         arguments.target
-    );
+    ));
     Ok(ExitCode::SUCCESS)
 }

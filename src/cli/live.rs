@@ -5,7 +5,8 @@ use std::{fmt::Write as _, time::Duration};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::{
-    model::{Certainty, Outcome, Phase, RunEvent, Trial, Verdict, metric::GENERATOR},
+    model::{Certainty, Outcome, Phase, RunEvent, Trial, Verdict},
+    report,
     store::RunDetail,
 };
 
@@ -14,6 +15,8 @@ pub(super) struct Live {
     bar: ProgressBar,
     quiet: bool,
     unit: String,
+    /// The server that tables show first: the leader, or the only one.
+    node: String,
     header: bool,
 }
 
@@ -26,7 +29,7 @@ impl Live {
             if quiet { ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()) } else { ProgressBar::new(1) };
         let style = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len} s");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self { bar, quiet, unit: String::new(), header: false }
+        Self { bar, quiet, unit: String::new(), node: String::new(), header: false }
     }
 
     pub(super) fn begin(&mut self, detail: &RunDetail) {
@@ -73,8 +76,8 @@ impl Live {
             }
             RunEvent::Note { text, .. } => self.note(text),
             RunEvent::Trial { trial, .. } => self.trial(trial),
+            RunEvent::Inventory { inventory, .. } => self.node = report::lead(inventory).unwrap_or_default(),
             RunEvent::Launched { .. }
-            | RunEvent::Inventory { .. }
             | RunEvent::Root { .. }
             | RunEvent::Progress { .. }
             | RunEvent::Verdict { .. } => {}
@@ -86,7 +89,7 @@ impl Live {
             self.header = true;
             self.note(&heading());
         }
-        self.note(&line(trial));
+        self.note(&line(trial, &self.node));
     }
 
     pub(super) fn end(&self) {
@@ -97,7 +100,7 @@ impl Live {
 fn heading() -> String {
     let mut text = format!(
         "{:>4} {:>7} {:<9} {:>9} {:>9} {:>8} {:>6} {:>7}",
-        "step", "load", "outcome", "znodes", "watches", "sessions", "CPU %", "heap %"
+        "step", "load", "outcome", "znodes", "watches", "conns", "CPU %", "heap %"
     );
     for operation in SHOWN {
         let _ = write!(text, " {:>8}", format!("{operation}/s"));
@@ -106,9 +109,10 @@ fn heading() -> String {
 }
 
 /// One trial as a line; what was not read is a dash, never a zero.
-fn line(trial: &Trial) -> String {
-    let node = trial.nodes.keys().find(|name| name.as_str() != GENERATOR).cloned().unwrap_or_default();
-    let metric = |name: &str| trial.metric(&node, name);
+fn line(trial: &Trial, node: &str) -> String {
+    let metric = |name: &str| trial.metric(node, name);
+    // Watches and connections are each server's own: the line shows those of all.
+    let held = |what: &str| trial.census.get(what).map(|count| *count as f64);
     let whole = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}"));
     let heap =
         metric("heap_after_gc_bytes").zip(metric("heap_max_bytes")).map(|(used, max)| used.last / max.last * 100.0);
@@ -117,9 +121,9 @@ fn line(trial: &Trial) -> String {
         trial.step,
         trial.load,
         outcome(trial.outcome),
-        whole(metric("znodes").map(|s| s.last)),
-        whole(metric("watches").map(|s| s.last)),
-        whole(metric("connections").map(|s| s.last)),
+        whole(held("znodes")),
+        whole(held("watches")),
+        whole(held("connections")),
         whole(metric("process_cpu_share").map(|s| s.mean * 100.0)),
         whole(heap),
     );
@@ -155,12 +159,13 @@ pub(super) fn verdict(verdict: &Verdict) -> String {
         let _ = writeln!(text, "  {certainty:<9}  {}{since}", evidence.text);
     }
     let validity = &verdict.validity;
+    let lag =
+        validity.start_lag_p99_us.map_or_else(|| "not sampled".to_owned(), |us| format!("{:.1} ms", us as f64 / 1e3));
+    let cpu = validity.cpu_share.map_or_else(|| "not sampled".to_owned(), |share| format!("{:.0} %", share * 100.0));
     let _ = writeln!(
         text,
-        "generator {}: start lag p99 {:.1} ms, CPU {:.0} %{}",
+        "generator {}: start lag p99 {lag}, CPU {cpu}{}",
         if validity.valid { "valid" } else { "not fit to judge" },
-        validity.start_lag_p99_us as f64 / 1e3,
-        validity.cpu_share * 100.0,
         if validity.shared_machine { "; it shared its machine with the target" } else { "" }
     );
     text

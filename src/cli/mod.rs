@@ -2,12 +2,13 @@
 
 mod check;
 mod clean;
+mod ends;
 mod health;
 mod live;
 mod run;
 mod serve;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
@@ -72,7 +73,13 @@ pub fn main() -> ExitCode {
     };
     let level = if matches!(cli.command, Command::Serve(_)) { "info,tower_http=warn" } else { "warn" };
     let filter = EnvFilter::try_from_env("RAMPART_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colours)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return complain(&anyhow::anyhow!("no runtime: {error}")),
@@ -95,6 +102,12 @@ pub fn main() -> ExitCode {
 fn complain(error: &anyhow::Error) -> ExitCode {
     eprintln!("rampart: {error:#}");
     ExitCode::from(USAGE)
+}
+
+/// Says what was asked for. A reader that has gone (`| head`) is no reason to fail.
+fn say(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 /// Reads a scenario file.

@@ -7,8 +7,9 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::{
     ConfigFile,
+    ends::Ends,
     live::{self, Live},
-    read_scenario,
+    read_scenario, say,
 };
 use crate::{
     model::{RunEvent, RunId, Verdict},
@@ -40,6 +41,7 @@ pub(super) struct Arguments {
 const ABORTED: u8 = 8;
 
 pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let mut ends = Ends::listen()?;
     let config = Arc::new(arguments.config.load()?);
     let text = read_scenario(&arguments.scenario)?;
     // Without a database to keep, the run uses one that goes with the command: one path for both.
@@ -48,11 +50,12 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let store = Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))?;
     let runs = Runs::new(store.clone(), config);
     if arguments.db.is_some() {
-        runs.recover().await?;
+        // What waits in the database waits for a server: this command has one run to make.
+        runs.put_right().await?;
     }
     let submitted =
         submit(&runs, &text).await.with_context(|| format!("cannot run {}", arguments.scenario.display()))?;
-    let code = finish(&runs, &store, submitted.id, arguments.quiet, arguments.json).await;
+    let code = finish(&runs, &store, submitted.id, &mut ends, arguments.quiet, arguments.json).await;
     runs.drain().await;
     code
 }
@@ -67,8 +70,15 @@ pub(super) async fn submit(runs: &Runs, text: &str) -> anyhow::Result<Submitted>
 }
 
 /// Shows a run until it is over, and says what it found.
-pub(super) async fn finish(runs: &Runs, store: &Store, id: RunId, quiet: bool, json: bool) -> anyhow::Result<ExitCode> {
-    match follow(runs, store, id, quiet).await? {
+pub(super) async fn finish(
+    runs: &Runs,
+    store: &Store,
+    id: RunId,
+    ends: &mut Ends,
+    quiet: bool,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    match follow(runs, store, id, ends, quiet).await? {
         Some(verdict) => {
             if json {
                 say(&serde_json::to_string_pretty(&verdict)?);
@@ -90,8 +100,14 @@ pub(super) async fn finish(runs: &Runs, store: &Store, id: RunId, quiet: bool, j
     }
 }
 
-/// Shows a run until it is over; Ctrl-C stops it and cleans up, a second one ends at once.
-async fn follow(runs: &Runs, store: &Store, id: RunId, quiet: bool) -> anyhow::Result<Option<Verdict>> {
+/// Shows a run until it is over; being asked to end stops it and cleans up, asked again ends at once.
+async fn follow(
+    runs: &Runs,
+    store: &Store,
+    id: RunId,
+    ends: &mut Ends,
+    quiet: bool,
+) -> anyhow::Result<Option<Verdict>> {
     let mut live = Live::new(quiet);
     let Some(mut events) = runs.follow(id) else { return Ok(store.verdict(id).await?) };
     if let Some(detail) = store.detail(id).await? {
@@ -101,7 +117,7 @@ async fn follow(runs: &Runs, store: &Store, id: RunId, quiet: bool) -> anyhow::R
     loop {
         let event = tokio::select! {
             event = events.recv() => event,
-            _ = tokio::signal::ctrl_c() => {
+            () = ends.next() => {
                 if interrupted {
                     std::process::exit(i32::from(ABORTED));
                 }
@@ -127,11 +143,6 @@ async fn follow(runs: &Runs, store: &Store, id: RunId, quiet: bool) -> anyhow::R
     }
     live.end();
     Ok(store.verdict(id).await?)
-}
-
-#[expect(clippy::print_stdout, reason = "the verdict is what was asked for")]
-fn say(text: &str) {
-    println!("{text}");
 }
 
 /// A folder that goes with the command.

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::ConfigFile;
-use crate::{launch, runs::Runs, store::Store, web};
+use super::{ConfigFile, ends::Ends};
+use crate::{runs::Runs, store::Store, web};
 
 /// Arguments of `rampart serve`.
 #[derive(Debug, clap::Args)]
@@ -40,14 +40,11 @@ pub(super) async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let database = arguments.db.unwrap_or_else(|| config.server.database.clone());
     let listen = arguments.listen.unwrap_or(config.server.listen);
     let config = Arc::new(config);
+    // Before anything is opened: a server that is refused must not have touched a run.
+    web::allowed(listen)?;
     let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
     let store = Store::open(&database).await.with_context(|| format!("cannot open {}", database.display()))?;
     let runs = Runs::new(store.clone(), Arc::clone(&config));
-    // A server that died while it launched left no word of it in the database, but an owner's mark on the folder.
-    let orphans = tokio::task::spawn_blocking(launch::reap_orphans).await?;
-    if !orphans.is_empty() {
-        tracing::warn!("{} target(s) that a dead process had launched were ended and removed", orphans.len());
-    }
     let recovered = runs.recover().await?;
     if !recovered.interrupted.is_empty() {
         tracing::warn!("{} run(s) were interrupted; their finished steps are kept", recovered.interrupted.len());
@@ -56,8 +53,9 @@ pub(super) async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     tracing::info!("Rampart serves on http://{address} (database {})", database.display());
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
+    let mut ends = Ends::listen()?;
     let signals = tokio::spawn(async move {
-        wait_for_end().await;
+        ends.next().await;
         tracing::info!("ending: a live run is stopped and cleaned up first");
         stop.cancel();
     });
@@ -85,10 +83,11 @@ async fn first_run(
     end: Option<CancellationToken>,
 ) -> anyhow::Result<ExitCode> {
     let ended = async {
+        let mut ends = Ends::listen()?;
         let submitted = super::run::submit(&state.runs, text).await?;
         let page = format!("http://{address}/runs/{}", submitted.id);
         tracing::info!("follow the run on {page}");
-        let code = super::run::finish(&state.runs, &state.store, submitted.id, false, false).await?;
+        let code = super::run::finish(&state.runs, &state.store, submitted.id, &mut ends, false, false).await?;
         tracing::info!("the run's page: {page}");
         anyhow::Ok(code)
     };
@@ -98,17 +97,4 @@ async fn first_run(
         None => tracing::info!("Ctrl-C ends the server"),
     }
     code
-}
-
-/// Ctrl-C or SIGTERM.
-async fn wait_for_end() {
-    let interrupt = tokio::signal::ctrl_c();
-    let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
-        let _ = interrupt.await;
-        return;
-    };
-    tokio::select! {
-        _ = interrupt => {}
-        _ = terminate.recv() => {}
-    }
 }

@@ -6,7 +6,7 @@ use super::Floor;
 use crate::{
     model::{
         Health, HistogramRecord, Incident, IncidentKind, OperationStat, Sample, SeriesStat, Trial, clock,
-        metric::GENERATOR,
+        metric::{self, GENERATOR},
     },
     workload::{
         ProbeReport,
@@ -23,8 +23,7 @@ impl Floor {
         let from_ns = if measured { trial.measure_from_ns } else { trial.started_ns };
         let until_ns =
             if measured { trial.measure_from_ns + clock::seconds_ns(trial.measure_s) } else { trial.ended_ns };
-        let samples: Vec<Sample> =
-            self.intake.samples.iter().filter(|sample| (from_ns..=until_ns).contains(&sample.at_ns)).cloned().collect();
+        let samples = within(&self.intake.samples, from_ns, until_ns);
         trial.nodes = summaries(&samples);
         self.put_census(trial);
         // Blocks are cut at whole seconds, a little late at most: one belongs to the second in which it began.
@@ -39,7 +38,18 @@ impl Floor {
         }
         let stream = self.plan.scenario.workload.name();
         if measured && trial.load > 0 {
-            trial.operations = merged.stats(stream, trial.measure_s);
+            let writes = self.plan.scenario.workload.writes();
+            trial.operations = merged.stats(stream, merged.covered_s());
+            for stat in &mut trial.operations {
+                stat.write = writes.contains(&stat.operation.as_str());
+            }
+            if merged.has_gap() || merged.covered_s() < 0.95 * trial.measure_s {
+                trial.remarks.push(format!(
+                    "the load units told of {:.1} of {:.1} s of this measurement: figures of the load are of that time",
+                    merged.covered_s(),
+                    trial.measure_s
+                ));
+            }
         }
         let mut histograms: Vec<HistogramRecord> = self.records(trial, stream, merged.histograms());
         trial.operations.extend(probes.operations.iter().cloned());
@@ -63,13 +73,13 @@ impl Floor {
         (histograms, samples)
     }
 
-    /// Counts of when the load was in place, before the probe made znodes and a session of its own. With one server
-    /// they are that server's; of several, each one's readings stay.
-    fn put_census(&self, trial: &mut Trial) {
-        let [node] = self.inventory.nodes.as_slice() else { return };
-        let series = trial.nodes.entry(node.name.clone()).or_default();
-        for (what, count) in &trial.census {
-            series.extend(SeriesStat::of(&[*count as f64]).map(|stat| (what.clone(), stat)));
+    /// Counts of when the load was in place, before the probe made znodes and a session of its own.
+    fn put_census(&mut self, trial: &mut Trial) {
+        for (node, counts) in std::mem::take(&mut self.counts.by_node) {
+            let series = trial.nodes.entry(node).or_default();
+            for (what, count) in counts {
+                series.extend(SeriesStat::of(&[count as f64]).map(|stat| (what, stat)));
+            }
         }
     }
 
@@ -81,7 +91,7 @@ impl Floor {
                 step: trial.step,
                 trial: trial.trial,
                 unit: 0,
-                node: String::new(),
+                node: h.node,
                 stream: stream.to_owned(),
                 operation: h.operation,
                 outcome: h.outcome,
@@ -100,8 +110,11 @@ impl Floor {
         Health {
             start_lag_p99_us: merged.start_lag_p99_us(),
             missed: merged.missed,
-            cpu_share: SeriesStat::of(&own("generator_cpu_share")).map_or(0.0, |stat| stat.mean),
-            busiest_thread_share: merged.thread_share,
+            cpu_share: SeriesStat::of(&own("generator_cpu_share")).map(|stat| stat.mean),
+            steal_share: SeriesStat::of(&own("generator_steal_share")).map(|stat| stat.mean),
+            cores: std::thread::available_parallelism()
+                .map_or(0, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
+            busiest_thread_share: merged.thread_share(),
             open_files,
             open_files_limit: limit.unwrap_or(0),
             clock_jump_ms: (self.intake.clock.wall_offset_ns() - self.wall_offset_ns) as f64 / 1e6,
@@ -110,6 +123,9 @@ impl Floor {
 
     /// What a reader needs to know beside the figures.
     fn remark(&self, trial: &mut Trial) {
+        if trial.measure_s <= 0.0 {
+            trial.remarks.push("not measured: readings are of the time in which the load was put in place".to_owned());
+        }
         if trial.load == 0 || trial.measure_s <= 0.0 {
             return;
         }
@@ -134,6 +150,34 @@ impl Floor {
             ));
         }
     }
+}
+
+/// How long before the measurement a rate may have begun, and how long after it a slow source may answer.
+const EDGE_BEFORE_NS: i64 = 1_500_000_000;
+const EDGE_AFTER_NS: i64 = 2_000_000_000;
+
+/// The readings of a time. A rate is of the time since the reading before it, so it belongs only where that lies inside
+/// too; a source that is asked seldom is asked at both edges of a measurement, and answers a moment after the end.
+fn within(samples: &[Sample], from_ns: i64, until_ns: i64) -> Vec<Sample> {
+    let mut before: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for sample in samples {
+        let previous = before.insert((&sample.node, &sample.metric), sample.at_ns);
+        let is_rate = metric::find(&sample.metric).is_some_and(|metric| metric.kind == metric::Kind::Rate);
+        let inside = if is_rate {
+            previous.is_some_and(|previous| {
+                let seldom = sample.at_ns - previous > EDGE_AFTER_NS;
+                let end_ns = if seldom { until_ns + EDGE_AFTER_NS } else { until_ns };
+                previous >= from_ns - EDGE_BEFORE_NS && (from_ns..=end_ns).contains(&sample.at_ns)
+            })
+        } else {
+            (from_ns..=until_ns).contains(&sample.at_ns)
+        };
+        if inside {
+            kept.push(sample.clone());
+        }
+    }
+    kept
 }
 
 /// node -> metric -> summary.
@@ -170,6 +214,7 @@ fn fold(incidents: Vec<Incident>) -> Vec<Incident> {
             | IncidentKind::Election
             | IncidentKind::NotServing
             | IncidentKind::CannotApply
+            | IncidentKind::FillTimedOut
             | IncidentKind::LimitReached => None,
         };
         let same = folded.iter_mut().find(|old| old.kind == incident.kind && old.node == incident.node);
@@ -182,4 +227,39 @@ fn fold(incidents: Vec<Incident>) -> Vec<Incident> {
         }
     }
     folded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at_s: f64, metric: &str, value: f64) -> Sample {
+        Sample { at_ns: clock::seconds_ns(at_s), node: "a".into(), metric: metric.into(), value }
+    }
+
+    fn values(samples: &[Sample], metric: &str) -> Vec<f64> {
+        let kept = within(samples, clock::seconds_ns(100.0), clock::seconds_ns(110.0));
+        kept.iter().filter(|sample| sample.metric == metric).map(|sample| sample.value).collect()
+    }
+
+    #[test]
+    fn a_rate_that_began_before_the_measurement_does_not_belong_to_it() {
+        let seldom = "net_in_bytes_per_s";
+        let storm_then_edges = [sample(90.0, seldom, 1.0), sample(99.2, seldom, 900.0), sample(110.6, seldom, 5.0)];
+        assert_eq!(values(&storm_then_edges, seldom), [5.0], "only what lies between the edges");
+        assert!(values(&[sample(90.0, seldom, 1.0), sample(101.0, seldom, 900.0)], seldom).is_empty());
+        let often = "transactions_per_s";
+        let each_second: Vec<Sample> =
+            (98..113).map(|second| sample(f64::from(second), often, f64::from(second))).collect();
+        assert_eq!(values(&each_second, often).len(), 11);
+    }
+
+    #[test]
+    fn a_level_belongs_to_the_time_at_which_it_was_read() {
+        let level = "znodes";
+        assert_eq!(
+            values(&[sample(99.9, level, 1.0), sample(100.0, level, 2.0), sample(110.1, level, 3.0)], level),
+            [2.0]
+        );
+    }
 }

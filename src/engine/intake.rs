@@ -2,21 +2,22 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::units::{FromUnit, Units};
+use super::{
+    units::{FromUnit, Units},
+    vital_signs::Silence,
+};
 use crate::{
-    launch::{Managed, ProcessKind},
-    model::{Clock, Incident, IncidentKind, RunEvent, Sample, metric::GENERATOR},
-    target::{Condition, NodeCondition, Observation, Sampler},
+    launch::Managed,
+    model::{Clock, Incident, RunEvent, Sample, metric::GENERATOR},
+    target::{Observation, Sampler},
     workload::{Block, Progress},
 };
 
-/// A server that answers nothing for so long is a stall worth an incident.
-const STALL_NS: i64 = 3_000_000_000;
-/// A server that answers nothing for so long has given way: the trial ends.
-const GIVE_UP_NS: i64 = 15_000_000_000;
+/// Sources that are asked more seldom than this are asked at the edges of a measurement too.
+const OFTEN: Duration = Duration::from_secs(2);
 /// Observations that may wait.
 const OBSERVATIONS: usize = 256;
 
@@ -33,13 +34,6 @@ pub(super) enum Ended {
     TimeBudget,
 }
 
-/// Since when a node has not answered.
-#[derive(Debug, Clone, Copy)]
-struct Silence {
-    since_ns: i64,
-    condition: Condition,
-}
-
 /// The coordinator's ears.
 pub(super) struct Intake {
     pub(super) clock: Clock,
@@ -47,7 +41,11 @@ pub(super) struct Intake {
     cancel: CancellationToken,
     /// Absolute time at which the time budget is over.
     pub(super) budget_ns: i64,
-    observations: mpsc::Receiver<Observation>,
+    observations: mpsc::Receiver<(bool, Observation)>,
+    /// Tells sources that are asked seldom to be asked now.
+    edges: watch::Sender<u64>,
+    /// How many such sources there are, and how many have answered since the last edge.
+    seldom: (usize, usize),
     sampling: TaskTracker,
     stop_sampling: CancellationToken,
     pub(super) units: Option<Units>,
@@ -55,12 +53,16 @@ pub(super) struct Intake {
     pub(super) samples: Vec<Sample>,
     pub(super) blocks: Vec<Block>,
     pub(super) incidents: Vec<Incident>,
-    silent: HashMap<String, Silence>,
+    pub(super) silent: HashMap<String, Silence>,
+    /// When each node answered last.
+    pub(super) answered: HashMap<String, i64>,
     /// Nodes seen stopped by a signal since the last [`Intake::begin`].
-    paused: Vec<String>,
+    pub(super) paused: Vec<String>,
+    /// Whether any process of the target is stopped by a signal right now.
+    pub(super) stopped: bool,
     pub(super) died: bool,
     /// A managed server's log told of lost threads.
-    out_of_memory: bool,
+    pub(super) out_of_memory: bool,
     /// The load's operations that change the target.
     pub(super) writes: &'static [&'static str],
     /// Operations that the running probe has done.
@@ -86,6 +88,8 @@ impl Intake {
             cancel,
             budget_ns: i64::MAX,
             observations,
+            edges: watch::Sender::new(0),
+            seldom: (0, 0),
             sampling: TaskTracker::new(),
             stop_sampling: CancellationToken::new(),
             units: None,
@@ -93,7 +97,9 @@ impl Intake {
             blocks: Vec::new(),
             incidents: Vec::new(),
             silent: HashMap::new(),
+            answered: HashMap::new(),
             paused: Vec::new(),
+            stopped: false,
             died: false,
             out_of_memory: false,
             writes: &[],
@@ -123,6 +129,9 @@ impl Intake {
         self.observations = receiver;
         for mut sampler in samplers {
             let (sender, stop) = (sender.clone(), self.stop_sampling.clone());
+            let mut edge = self.edges.subscribe();
+            let seldom = sampler.every() > OFTEN;
+            self.seldom.0 += usize::from(seldom);
             self.sampling.spawn(async move {
                 let mut next = tokio::time::Instant::now();
                 loop {
@@ -130,7 +139,7 @@ impl Intake {
                         () = stop.cancelled() => return,
                         observation = sampler.sample() => observation,
                     };
-                    if sender.send(observation).await.is_err() {
+                    if sender.send((seldom, observation)).await.is_err() {
                         return;
                     }
                     // Missed rounds are left out: a slow source must not be asked in bursts.
@@ -138,6 +147,7 @@ impl Intake {
                     tokio::select! {
                         () = stop.cancelled() => return,
                         () = tokio::time::sleep_until(next) => {}
+                        _ = edge.changed(), if seldom => next = tokio::time::Instant::now(),
                     }
                 }
             });
@@ -152,12 +162,34 @@ impl Intake {
         let _ = tokio::time::timeout(Duration::from_secs(5), self.sampling.wait()).await;
     }
 
-    /// Forgets what belonged to the trial before.
-    pub(super) fn begin(&mut self) {
+    /// Asks the sources that are asked seldom, now.
+    pub(super) fn edge(&mut self) {
+        self.seldom.1 = 0;
+        self.edges.send_modify(|edge| *edge += 1);
+    }
+
+    /// Whether all of them have answered since.
+    pub(super) fn edge_answered(&self) -> bool {
+        self.seldom.1 >= self.seldom.0
+    }
+
+    /// Forgets what belonged to the trial before, and what came in after its end. A silence that lasts begins anew, so
+    /// that the next trial sees for itself.
+    pub(super) async fn begin(&mut self) {
+        while let Ok((_, observation)) = self.observations.try_recv() {
+            self.take(observation).await;
+        }
+        let now_ns = self.clock.now_ns();
+        self.silent.values_mut().for_each(|silence| silence.since_ns = now_ns);
         self.samples.clear();
         self.blocks.clear();
         self.incidents.clear();
         self.paused.clear();
+    }
+
+    /// Waits until every node answers and no process of the target is stopped, but not for one that has given way.
+    pub(super) async fn recover(&mut self, managed: Option<&dyn Managed>) {
+        self.until(i64::MAX, managed, |intake| intake.silent.is_empty() && !intake.stopped).await;
     }
 
     /// Takes everything in until `reached` says so, the deadline, or the end of the run or the target.
@@ -196,7 +228,10 @@ impl Intake {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
-                Some(observation) = self.observations.recv() => self.take(observation).await,
+                Some((seldom, observation)) = self.observations.recv() => {
+                    self.seldom.1 += usize::from(seldom);
+                    self.take(observation).await;
+                }
                 Some(message) = next_report(&mut self.units) => self.take_report(message).await,
                 _ = tick.tick() => {}
             }
@@ -212,121 +247,6 @@ impl Intake {
         if !samples.is_empty() {
             self.samples.extend(samples.iter().cloned());
             self.tell(RunEvent::Samples { samples }).await;
-        }
-    }
-
-    fn take_condition(&mut self, seen: NodeCondition) {
-        let NodeCondition { at_ns, node, condition, text } = seen;
-        match condition {
-            Condition::Serving => self.spoke(&node, at_ns),
-            // The sampler's own limit: says nothing about how the server serves others.
-            Condition::Empty | Condition::Refused => {}
-            Condition::NotServing | Condition::Unreachable | Condition::TimedOut => {
-                if condition == Condition::NotServing && !self.silent.contains_key(&node) {
-                    self.incidents.push(Incident {
-                        at_ns,
-                        kind: IncidentKind::NotServing,
-                        node: node.clone(),
-                        text: format!("{node}: {text}"),
-                        amount: 1.0,
-                    });
-                }
-                let silence = self.silent.entry(node).or_insert(Silence { since_ns: at_ns, condition });
-                silence.condition = condition;
-            }
-        }
-    }
-
-    /// A node answers again: a long silence before it is an incident.
-    fn spoke(&mut self, node: &str, at_ns: i64) {
-        if let Some(silence) = self.silent.remove(node)
-            && at_ns - silence.since_ns >= STALL_NS
-        {
-            self.stall(node, silence, at_ns);
-        }
-    }
-
-    fn stall(&mut self, node: &str, silence: Silence, until_ns: i64) {
-        let seconds = (until_ns - silence.since_ns) as f64 / 1e9;
-        let how = match silence.condition {
-            Condition::Unreachable => "could not be reached",
-            Condition::NotServing => "did not serve",
-            Condition::Serving | Condition::Empty | Condition::Refused | Condition::TimedOut => "answered nothing",
-        };
-        self.incidents.push(Incident {
-            at_ns: until_ns,
-            kind: IncidentKind::Stall,
-            node: node.to_owned(),
-            text: format!("{node} {how} for {seconds:.1} s"),
-            amount: seconds * 1e3,
-        });
-    }
-
-    /// Closes the books of a trial: silences that still last become incidents too.
-    pub(super) fn settle_silences(&mut self) {
-        let now_ns = self.clock.now_ns();
-        let lasting: Vec<(String, Silence)> =
-            self.silent.iter().filter(|(_, s)| now_ns - s.since_ns >= STALL_NS).map(|(n, s)| (n.clone(), *s)).collect();
-        for (node, silence) in lasting {
-            self.stall(&node, silence, now_ns);
-        }
-    }
-
-    fn gave_up(&self, now_ns: i64) -> bool {
-        self.silent.values().any(|silence| now_ns - silence.since_ns >= GIVE_UP_NS)
-    }
-
-    fn look_at_processes(&mut self, managed: Option<&dyn Managed>) {
-        let Some(managed) = managed else { return };
-        let at_ns = self.clock.now_ns();
-        self.look_for_lost_threads(managed, at_ns);
-        for process in managed.process_states() {
-            let node = process.node;
-            match process.kind {
-                // Whoever ended it on purpose tells what it means.
-                ProcessKind::Running | ProcessKind::EndedOnPurpose(_) => {}
-                ProcessKind::Stopped => {
-                    if !self.paused.contains(&node) {
-                        self.paused.push(node.clone());
-                        let text = format!("{node} was stopped by a signal (SIGSTOP) from outside");
-                        self.incidents.push(Incident { at_ns, kind: IncidentKind::Paused, node, text, amount: 1.0 });
-                    }
-                }
-                ProcessKind::Exited(status) => {
-                    if !self.died {
-                        self.died = true;
-                        let memory =
-                            managed.log_tail(&node, 200).into_iter().find(|line| line.contains("OutOfMemoryError"));
-                        let text = match memory {
-                            Some(line) => format!("{node} ended ({status}) after {}", line.trim()),
-                            None => format!("{node} ended ({status})"),
-                        };
-                        self.incidents.push(Incident { at_ns, kind: IncidentKind::Died, node, text, amount: 1.0 });
-                    }
-                }
-            }
-        }
-    }
-
-    /// A JVM whose threads died for want of memory may live on without serving: its log says so, nothing else does.
-    fn look_for_lost_threads(&mut self, managed: &dyn Managed, at_ns: i64) {
-        if self.out_of_memory || self.silent.is_empty() {
-            return;
-        }
-        for node in managed.nodes().iter().filter(|node| self.silent.contains_key(&node.name)) {
-            if let Some(line) =
-                managed.log_tail(&node.name, 200).into_iter().find(|line| line.contains("OutOfMemoryError"))
-            {
-                self.out_of_memory = true;
-                let text = format!("{} wrote to its log: {}", node.name, line.trim());
-                self.incidents.push(Incident {
-                    at_ns,
-                    kind: IncidentKind::Stall,
-                    node: node.name.clone(),
-                    text,
-                    amount: 1.0,
-                });
-            }
         }
     }
 

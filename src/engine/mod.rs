@@ -1,11 +1,13 @@
 //! Clock and sockets: the life of a run, from launch to verdict. Tells everything as events, reads no database.
-//! `units` and `intake` are its hands and ears, `step` is one trial, `gather` what it saw, `site` decides where load comes from.
+//! `units` and `intake` are its hands and ears, `step` is one trial, `gather` what it saw, `vital_signs` whether the
+//! target lives, `site` where load comes from.
 
 mod gather;
 mod intake;
 mod site;
 mod step;
 pub mod units;
+mod vital_signs;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,7 +27,7 @@ use crate::{
         clock::{nanos, seconds_ns},
     },
     scenario::{Plan, PlannedTarget},
-    target::{Claim, Target, TargetError},
+    target::{Claim, Counts, Target, TargetError},
     workload::Site,
 };
 use intake::{Ended, Intake};
@@ -84,6 +86,10 @@ pub(crate) struct Floor {
     probe_site: Site,
     /// The load that was asked last.
     load: u64,
+    /// What the units said last of how much is in place.
+    confirmed: u64,
+    /// What the target counted last.
+    counts: Counts,
     /// What the target counted before any load.
     empty_counts: BTreeMap<String, u64>,
     /// How far the wall clock was from the monotonic one when the trial began.
@@ -113,15 +119,15 @@ impl Floor {
                         Err(error) => return Err(failed(intake, &format!("the target could not be launched: {error}"))),
                     },
                 };
+                let dir = managed.dir().display().to_string();
                 for (node, state) in managed.nodes().iter().zip(managed.process_states()) {
-                    let dir = managed.dir().display().to_string();
                     intake
                         .tell(RunEvent::Launched {
                             at_ns: clock.now_ns(),
                             node: node.name.clone(),
                             pid: node.pid,
                             process_started_s: state.started_s,
-                            dir,
+                            dir: dir.clone(),
                         })
                         .await;
                 }
@@ -158,6 +164,8 @@ impl Floor {
             inventory,
             probe_site: sites.probe,
             load: 0,
+            confirmed: 0,
+            counts: Counts::default(),
             empty_counts: BTreeMap::new(),
             wall_offset_ns: 0,
         };
@@ -188,11 +196,15 @@ impl Floor {
         let look = async {
             let inventory = target.inventory().await.map_err(|error| error.to_string())?;
             let give_up_ns = intake.clock.now_ns().saturating_add(nanos(plan.wait_for_target));
+            let mut waits_for = None;
             loop {
                 match target.claim(run).await {
                     Ok(claim) => return Ok((inventory, claim)),
-                    Err(TargetError::InUse { .. }) if intake.clock.now_ns() < give_up_ns => {
-                        tell_phase(intake, Phase::Waiting).await;
+                    Err(TargetError::InUse { holder }) if intake.clock.now_ns() < give_up_ns => {
+                        if waits_for.as_ref() != Some(&holder) {
+                            tell_waiting(intake, &holder, give_up_ns).await;
+                            waits_for = Some(holder);
+                        }
                         tokio::time::sleep(LOCK_RETRY).await;
                     }
                     Err(error) => return Err(error.to_string()),
@@ -217,6 +229,8 @@ impl Floor {
                 Next::Stop(code) => return code,
                 Next::Measure { load, step, trial } => (load, step, trial),
             };
+            // What is left of a pause or a stall belongs to the trial in which it began.
+            self.intake.recover(self.managed.as_deref()).await;
             self.wall_offset_ns = self.intake.clock.wall_offset_ns();
             let gathered = self.measure(load, step, trial).await;
             let (mut trial, samples) = (gathered.trial, gathered.samples);
@@ -273,8 +287,19 @@ impl Floor {
 }
 
 async fn tell_phase(intake: &Intake, phase: Phase) {
+    tell_phase_until(intake, phase, None).await;
+}
+
+async fn tell_phase_until(intake: &Intake, phase: Phase, until_ns: Option<i64>) {
     let at_ns = intake.clock.now_ns();
-    intake.tell(RunEvent::Phase { at_ns, phase, arm: 0, step: 0, trial: 0, load: 0, until_ns: None }).await;
+    intake.tell(RunEvent::Phase { at_ns, phase, arm: 0, step: 0, trial: 0, load: 0, until_ns }).await;
+}
+
+/// Says for whom the run waits, once for each holder: it may be a long time.
+async fn tell_waiting(intake: &Intake, holder: &str, until_ns: i64) {
+    tell_phase_until(intake, Phase::Waiting, Some(until_ns)).await;
+    let text = format!("The target is in use by {holder}: this run waits until it is free.");
+    intake.tell(RunEvent::Note { at_ns: intake.clock.now_ns(), text }).await;
 }
 
 fn aborted(intake: Intake) -> NotOpened {

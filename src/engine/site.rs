@@ -59,6 +59,7 @@ pub(super) fn sites(
     }
     let load = Site {
         target: spec.clone(),
+        nodes: inventory.nodes.clone(),
         root: root.to_owned(),
         clock,
         unit: 0,

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Floor,
-    intake::Ended,
+    intake::{Ended, Intake},
     units::{ToUnit, next_second},
 };
 use crate::{
@@ -38,7 +38,7 @@ const SETTLE_MIN_NS: i64 = 3_000_000_000;
 impl Floor {
     pub(super) async fn measure(&mut self, load: u64, step: u32, trial: u32) -> Gathered {
         let clock = self.intake.clock;
-        self.intake.begin();
+        self.intake.begin().await;
         let started_ns = clock.now_ns();
         let mut made = Trial {
             arm: 0,
@@ -57,6 +57,7 @@ impl Floor {
             nodes: BTreeMap::new(),
             health: Health::default(),
             incidents: Vec::new(),
+            gave_way: false,
             outcome: Outcome::Undecided,
             stop_code: None,
             rules: Vec::new(),
@@ -73,6 +74,7 @@ impl Floor {
         if ended == Ended::Reached {
             (ended, probes) = self.hold(&mut made).await;
         }
+        made.gave_way = ended == Ended::GaveWay;
         self.phase(Phase::Judging, &made, None).await;
         let (histograms, samples) = self.gather(&mut made, probes);
         let ends_run = matches!(ended, Ended::Cancelled | Ended::TimeBudget);
@@ -107,19 +109,20 @@ impl Floor {
             units.prepare(&Load::population(&axis, trial.load));
         }
         self.load = trial.load;
-        let mut told_ns = 0;
+        let (mut told_ns, asked) = (0, trial.load);
         let ended = loop {
             let until_ns = deadline_ns.min(clock.now_ns() + 1_000_000_000);
             let ended = self
                 .intake
                 .until(until_ns, self.managed.as_deref(), |intake| {
                     let progress = intake.units.as_ref().and_then(super::units::Units::progress);
-                    matches!(progress, Some(Progress::Ready { .. } | Progress::Failed { .. }))
+                    is_decided(progress.as_ref(), asked)
                 })
                 .await;
             let now_ns = clock.now_ns();
             let progress = self.intake.units.as_ref().and_then(super::units::Units::progress);
-            let confirmed = confirmed(progress.as_ref());
+            self.confirmed = confirmed(progress.as_ref()).unwrap_or(self.confirmed);
+            let confirmed = self.confirmed;
             if now_ns - told_ns >= 900_000_000 || ended == Ended::Reached {
                 told_ns = now_ns;
                 self.intake.tell(RunEvent::Progress { at_ns: now_ns, asked: trial.load, confirmed }).await;
@@ -127,21 +130,26 @@ impl Floor {
             match (ended, progress) {
                 (Ended::Reached, Some(Progress::Failed { limit, text, .. })) => {
                     let kind = if limit { IncidentKind::LimitReached } else { IncidentKind::CannotApply };
-                    self.cannot_apply(trial, kind, confirmed, &text);
+                    self.cannot_apply(trial, kind, confirmed, &format!("could be put in place: {text}"));
                     break Ended::GaveWay;
                 }
                 (Ended::Deadline, _) if now_ns >= deadline_ns => {
                     self.cannot_apply(
                         trial,
-                        IncidentKind::CannotApply,
+                        IncidentKind::FillTimedOut,
                         confirmed,
-                        &format!("the time for it, {limit_s:.0} s, was over"),
+                        &format!("were in place after {limit_s:.0} s, the longest that filling may take"),
                     );
                     break Ended::GaveWay;
                 }
                 (Ended::Deadline, _) => {}
                 (Ended::GaveWay, _) => {
-                    self.cannot_apply(trial, IncidentKind::CannotApply, confirmed, "the target gave way");
+                    self.cannot_apply(
+                        trial,
+                        IncidentKind::CannotApply,
+                        confirmed,
+                        "were in place when the target gave way",
+                    );
                     break Ended::GaveWay;
                 }
                 (ended, _) => break ended,
@@ -151,9 +159,10 @@ impl Floor {
         ended
     }
 
-    fn cannot_apply(&mut self, trial: &Trial, kind: IncidentKind, confirmed: u64, why: &str) {
+    /// `how` goes on after "only 3 of 5 domains".
+    fn cannot_apply(&mut self, trial: &Trial, kind: IncidentKind, confirmed: u64, how: &str) {
         let unit = &self.plan.outline.unit;
-        let text = format!("{confirmed} of {} {unit} were in place when it ended: {why}", trial.load);
+        let text = format!("only {confirmed} of {} {unit} {how}", trial.load);
         self.intake.incidents.push(Incident {
             at_ns: self.intake.clock.now_ns(),
             kind,
@@ -185,14 +194,14 @@ impl Floor {
 
     /// What the target counts beyond what it counted when it was empty.
     async fn count(&mut self, trial: &mut Trial) {
-        let counts = tokio::time::timeout(COUNTS_LIMIT, self.target.counts()).await.unwrap_or_default();
-        trial.census.clone_from(&counts);
+        self.counts = tokio::time::timeout(COUNTS_LIMIT, self.target.counts()).await.unwrap_or_default();
+        trial.census.clone_from(&self.counts.total);
         if trial.load == 0 {
-            self.empty_counts = counts;
+            self.empty_counts.clone_from(&trial.census);
             return;
         }
         for (what, expected, tolerance) in self.plan.scenario.workload.demand(trial.load).counts {
-            let observed = counts.get(what).zip(self.empty_counts.get(what)).map(|(now, before)| {
+            let observed = trial.census.get(what).zip(self.empty_counts.get(what)).map(|(now, before)| {
                 i64::try_from(*now).unwrap_or(i64::MAX) - i64::try_from(*before).unwrap_or(i64::MAX)
             });
             trial.counts.push(CountCheck { what: what.to_owned(), expected, observed, tolerance });
@@ -205,6 +214,8 @@ impl Floor {
         let measure_from_ns = next_second(clock.now_ns());
         let end_ns = measure_from_ns + clock::seconds_ns(self.plan.scenario.measure_s.ceil());
         trial.measure_from_ns = measure_from_ns;
+        // What is asked seldom is asked at both edges, so that its rates are of the measurement.
+        self.intake.edge();
         self.phase(Phase::Measuring, trial, Some(end_ns)).await;
         if let Some(units) = &self.intake.units {
             let (step, number) = (trial.step, trial.trial);
@@ -231,8 +242,15 @@ impl Floor {
             site.unit = u32::try_from(index).unwrap_or(0);
             tasks.spawn_blocking(move || probe.run(&site, &window));
         }
-        // The reports of the last second arrive just after it.
-        let ended = self.intake.until(until_ns + 300_000_000, self.managed.as_deref(), |_| false).await;
+        let mut ended = self.intake.until(until_ns, self.managed.as_deref(), |_| false).await;
+        if ended == Ended::Deadline && !warm_up {
+            // The reports of the last second arrive just after it, and what is asked seldom is asked once more.
+            self.intake.edge();
+            let least_ns = until_ns + 300_000_000;
+            let late = |intake: &Intake| intake.clock.now_ns() >= least_ns && intake.edge_answered();
+            let after = self.intake.until(until_ns + 2_000_000_000, self.managed.as_deref(), late).await;
+            ended = if after == Ended::Reached { Ended::Deadline } else { after };
+        }
         if ended != Ended::Deadline {
             window.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
         }
@@ -257,16 +275,25 @@ impl Floor {
         let until_ns = from_ns + clock::seconds_ns(self.plan.scenario.warm_up_s);
         self.phase(Phase::WarmingUp, trial, Some(until_ns)).await;
         let (ended, _) = self.probe(from_ns, until_ns, true).await;
-        self.intake.begin();
+        self.intake.begin().await;
         ended
     }
 }
 
-fn confirmed(progress: Option<&Progress>) -> u64 {
-    match progress {
-        Some(Progress::Moving { confirmed } | Progress::Ready { confirmed } | Progress::Failed { confirmed, .. }) => {
-            *confirmed
+fn confirmed(progress: Option<&Progress>) -> Option<u64> {
+    match progress? {
+        Progress::Moving { confirmed } | Progress::Ready { confirmed } | Progress::Failed { confirmed, .. } => {
+            Some(*confirmed)
         }
-        None => 0,
+    }
+}
+
+/// Whether the units have put in place what was asked, or cannot. A report of before the question may still arrive: it
+/// tells of another load.
+fn is_decided(progress: Option<&Progress>, asked: u64) -> bool {
+    match progress {
+        Some(Progress::Ready { confirmed }) => *confirmed == asked,
+        Some(Progress::Failed { .. }) => true,
+        Some(Progress::Moving { .. }) | None => false,
     }
 }

@@ -66,7 +66,7 @@ pub const METRICS: &[Metric] = &[
     ),
     rate("transactions_per_s", "transactions", "per_s", "difference of the low half of the zxid (srvr)"),
     rate("packets_in_per_s", "packets in", "per_s", "srvr Received"),
-    gauge(
+    rate(
         "request_latency_ms",
         "request latency, server's mean",
         "ms",

@@ -30,6 +30,9 @@ pub struct OperationStat {
     pub stream: String,
     /// True for a probe's stream, false for the load's own traffic.
     pub probe: bool,
+    /// True for operations that change the target (transactions), false for reads.
+    #[serde(default)]
+    pub write: bool,
     /// The node that was asked, or empty where the stream spans all.
     pub node: String,
     /// The operation, such as `get`.
@@ -98,12 +101,18 @@ impl SeriesStat {
 /// How fit the generator was during one measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// 99th percentile of how late due operations were sent, in microseconds.
-    pub start_lag_p99_us: u64,
+    /// 99th percentile of how late due operations were sent, in microseconds; absent when none were due.
+    pub start_lag_p99_us: Option<u64>,
     /// Operations that were due and never sent.
     pub missed: u64,
-    /// Share of all cores of this machine that Rampart used (0..1).
-    pub cpu_share: f64,
+    /// Share of all cores of this machine that Rampart used (0..1); absent when it was not sampled.
+    pub cpu_share: Option<f64>,
+    /// Share of this machine's time that its hypervisor took away (0..1), where the kernel tells it.
+    #[serde(default)]
+    pub steal_share: Option<f64>,
+    /// Cores of this machine.
+    #[serde(default)]
+    pub cores: u32,
     /// Share of one core that the busiest load thread used (0..1), where it could be read.
     pub busiest_thread_share: Option<f64>,
     /// Open file descriptors of this process.

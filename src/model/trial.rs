@@ -49,8 +49,10 @@ pub enum IncidentKind {
     ConnectionClosed,
     /// The server said that it does not serve.
     NotServing,
-    /// The next load could not be put in place.
+    /// The next load could not be put in place: something was refused.
     CannotApply,
+    /// The time for putting the next load in place was over.
+    FillTimedOut,
     /// A configured limit was met.
     LimitReached,
 }
@@ -137,6 +139,9 @@ pub struct Trial {
     pub nodes: BTreeMap<String, BTreeMap<String, SeriesStat>>,
     pub health: Health,
     pub incidents: Vec<Incident>,
+    /// The trial ended early: the target died, or answered nothing for too long.
+    #[serde(default)]
+    pub gave_way: bool,
     pub outcome: Outcome,
     /// The code of what broke, when something did.
     pub stop_code: Option<StopCode>,
@@ -156,6 +161,12 @@ impl Trial {
     #[must_use]
     pub fn metric(&self, node: &str, metric: &str) -> Option<&SeriesStat> {
         self.nodes.get(node)?.get(metric)
+    }
+
+    /// When the measurement ended; the same as its begin when there was none.
+    #[must_use]
+    pub fn measured_until_ns(&self) -> i64 {
+        self.measure_from_ns.saturating_add(super::clock::seconds_ns(self.measure_s))
     }
 
     /// The nodes of the target, without the generator.

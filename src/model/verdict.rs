@@ -104,10 +104,10 @@ pub struct Validity {
     /// Why not, or what limited it.
     pub reasons: Vec<String>,
     /// The worst start lag of all judged trials, in microseconds.
-    pub start_lag_p99_us: u64,
+    pub start_lag_p99_us: Option<u64>,
     pub missed: u64,
     /// The largest share of this machine's cores that Rampart used in a judged trial.
-    pub cpu_share: f64,
+    pub cpu_share: Option<f64>,
     /// True when target and generator shared a machine.
     pub shared_machine: bool,
 }

@@ -6,14 +6,8 @@ use crate::{
     store::RunDetail,
 };
 
-/// Operations of a load that change nothing on the target; all others are transactions.
-const READS: &[&str] = &["get", "read", "reads", "exists", "children", "get_children", "get_data", "scan"];
 /// Below this share of what was asked, a row is marked.
 const SHORT: f64 = 0.95;
-
-fn is_read(stat: &OperationStat) -> bool {
-    READS.contains(&stat.operation.as_str())
-}
 
 /// Transactions and reads that were asked for and achieved, one row a step.
 #[must_use]
@@ -42,7 +36,7 @@ pub fn by_step(detail: &RunDetail) -> Table {
         let (word, mark) = words::outcome(trial.outcome);
         let mut row = vec![Cell::text(words::step(trial, &detail.run.unit)).suffix(word).mark(mark)];
         for reads in [false, true] {
-            row.extend(rates(own.iter().copied().filter(|stat| is_read(stat) == reads)));
+            row.extend(rates(own.iter().copied().filter(|stat| stat.write != reads)));
         }
         row.push(Cell::sampled(trial.metric(&lead, "transactions_per_s").map(|stat| stat.mean)));
         row.push(Cell::count(own.iter().map(|stat| stat.failed()).sum()));
@@ -109,7 +103,7 @@ pub fn long(detail: &RunDetail) -> Table {
                     Cell::text(words::outcome(trial.outcome).0),
                     Cell::text(&stat.stream),
                     Cell::text(&stat.operation),
-                    Cell::text(if is_read(stat) { "read" } else { "transaction" }),
+                    Cell::text(if stat.write { "transaction" } else { "read" }),
                     asked.map_or_else(|| Cell::missing("no schedule"), Cell::number),
                     Cell::number(stat.ops_per_s),
                     share_cell(asked.filter(|asked| *asked > 0.0).map(|asked| stat.ops_per_s / asked)),

@@ -44,17 +44,20 @@ pub fn find(name: &str) -> Option<&'static TableEntry> {
     TABLES.iter().find(|entry| entry.name == name)
 }
 
+/// The leader, else the only or first server.
+#[must_use]
+pub fn lead(inventory: &Inventory) -> Option<String> {
+    let role = |word: &str| inventory.nodes.iter().find(|node| node.role == word);
+    role("leader").or_else(|| role("standalone")).or_else(|| inventory.nodes.first()).map(|node| node.name.clone())
+}
+
 /// The node that tables show first: the leader, else the only or first node; a node with readings when nothing is
 /// known of roles.
 #[must_use]
 pub fn lead_node(detail: &RunDetail) -> Option<String> {
-    let by_role = |inventory: &Inventory| {
-        let role = |word: &str| inventory.nodes.iter().find(|node| node.role == word);
-        role("leader").or_else(|| role("standalone")).or_else(|| inventory.nodes.first()).map(|node| node.name.clone())
-    };
     detail
         .inventory
         .as_ref()
-        .and_then(by_role)
+        .and_then(lead)
         .or_else(|| detail.trials.iter().find_map(|trial| trial.target_nodes().next().map(|(node, _)| node.to_owned())))
 }

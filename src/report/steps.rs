@@ -75,7 +75,10 @@ pub fn finished(detail: &RunDetail) -> Table {
         let mut row = vec![Cell::text(words::step(trial, &detail.run.unit)).suffix(word).mark(mark)];
         row.extend([last("znodes"), last("watches"), last("connections"), mean("outstanding_requests", 1.0)]);
         row.extend(judged.map(|operation| Cell::sampled(trial.operation(operation).map(|stat| stat.ops_per_s))));
-        row.extend([mean("process_cpu_share", 100.0), Cell::number(trial.health.start_lag_p99_us as f64 / 1_000.0)]);
+        row.extend([
+            mean("process_cpu_share", 100.0),
+            Cell::sampled(trial.health.start_lag_p99_us.map(|us| us as f64 / 1_000.0)),
+        ]);
         table.push(if mark == Mark::Good { Mark::None } else { mark }, row);
     }
     table

@@ -40,9 +40,9 @@ pub fn all(detail: &RunDetail) -> Table {
                 Cell::number(trial.fill_s),
                 Cell::number(trial.settle_s),
                 Cell::number(trial.measure_s),
-                Cell::number(trial.health.start_lag_p99_us as f64 / 1_000.0),
+                Cell::sampled(trial.health.start_lag_p99_us.map(|us| us as f64 / 1_000.0)),
                 Cell::count(trial.health.missed),
-                Cell::number(trial.health.cpu_share * 100.0),
+                Cell::sampled(trial.health.cpu_share.map(|share| share * 100.0)),
                 Cell::text(why(trial)),
             ],
         );
@@ -50,15 +50,20 @@ pub fn all(detail: &RunDetail) -> Table {
     table
 }
 
-/// Broken rules, incidents and remarks, as sentences.
+/// Broken rules, incidents and remarks, each said once.
 fn why(trial: &Trial) -> String {
     let broken = trial.rules.iter().filter(|rule| rule.broke == Some(true)).map(|rule| rule.text.clone());
     let undecided = trial.rules.iter().filter(|rule| rule.broke.is_none()).map(|rule| rule.text.clone());
     let incidents = trial.incidents.iter().map(|incident| incident.text.clone());
     let remarks = trial.remarks.iter().cloned();
-    let sentences: Vec<String> =
-        broken.chain(undecided).chain(incidents).chain(remarks).map(|text| words::ended(&text)).collect();
-    sentences.join(" ")
+    let mut said: Vec<String> = Vec::new();
+    for text in broken.chain(undecided).chain(incidents).chain(remarks) {
+        let text = text.trim_end_matches('.').to_owned();
+        if !said.contains(&text) {
+            said.push(text);
+        }
+    }
+    if said.is_empty() { String::new() } else { words::ended(&said.join("; ")) }
 }
 
 /// What each rule read in each trial.

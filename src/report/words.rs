@@ -68,7 +68,7 @@ fn of_verdict(verdict: &Verdict) -> Headline {
             before: "at least",
             big: held.unwrap_or_else(|| "0".to_owned()),
             after: format!("{unit} hold"),
-            below: "Every load held. Raise the highest load to find the limit.".to_owned(),
+            below: "Every load held when it was measured last. Raise the highest load to find the limit.".to_owned(),
             mark: wanted,
         },
         Status::Inconclusive => plain("Inconclusive", known, Mark::Wait),
@@ -202,6 +202,7 @@ pub const fn incident(kind: IncidentKind) -> &'static str {
         IncidentKind::ConnectionClosed => "connection closed",
         IncidentKind::NotServing => "not serving",
         IncidentKind::CannotApply => "load not in place",
+        IncidentKind::FillTimedOut => "load not in place in time",
         IncidentKind::LimitReached => "limit met",
     }
 }

@@ -254,9 +254,9 @@ pub(super) fn never_began(run: RunId, outline: &Outline) -> Verdict {
         validity: Validity {
             valid: false,
             reasons: vec![reason.to_owned()],
-            start_lag_p99_us: 0,
+            start_lag_p99_us: None,
             missed: 0,
-            cpu_share: 0.0,
+            cpu_share: None,
             shared_machine: false,
         },
         baseline: String::new(),

@@ -92,7 +92,7 @@ async fn execute(inner: &Arc<Inner>, waiting: Waiting, handle: Handle) -> Option
         (None, Err(error)) => without_verdict(error),
     };
     let settled = settle(inner, journal, unsettled).await;
-    recover::sweep(inner, Some(id), [target].into()).await;
+    recover::sweep(inner, Some(id), [(target, vec![id])].into()).await;
     settled
 }
 
@@ -111,6 +111,7 @@ async fn listen(
     let mut ended = None;
     let mut open = true;
     let mut abandoned = false;
+    let mut told = false;
     while open || ended.is_none() {
         let stored = tokio::select! {
             biased;
@@ -118,6 +119,11 @@ async fn listen(
                 abandoned = true;
                 engine.abort();
                 Ok(())
+            }
+            () = inner.stopping.cancelled(), if !told => {
+                told = true;
+                let text = "The server was asked to end: it stops this run and cleans up first.".to_owned();
+                journal.record(RunEvent::Note { at_ns: inner.clock.now_ns(), text }).await
             }
             _ = ticks.tick(), if broken.is_none() => journal.flush().await,
             event = received.recv(), if open => match event {

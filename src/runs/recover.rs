@@ -1,6 +1,6 @@
 //! After a crash: what ran is marked as interrupted, what it left is removed, what waited goes on.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
@@ -8,7 +8,7 @@ use super::{AskedBy, Handle, Inner, Runs, Waiting, journal::Journal};
 use crate::{
     launch::Orphan,
     model::{RunId, RunState, Status},
-    store::{StoreError, launched},
+    store::{StoreError, launched, runs},
 };
 
 /// What a start found.
@@ -21,22 +21,49 @@ pub struct Recovered {
 }
 
 impl Runs {
-    /// Puts right what the last server left: call it once, before the first run is asked for. Cleaning of targets goes
-    /// on in the background; a run on such a target waits for it.
+    /// Puts right what the last server left, and goes on with its queue: call it once, before the first run is asked
+    /// for. Cleaning of targets goes on in the background; a run on such a target waits for it.
     ///
     /// # Errors
     /// When the store cannot be read or written.
     pub async fn recover(&self) -> Result<Recovered, StoreError> {
+        let interrupted = self.put_right().await?;
+        let Recovered { interrupted: unfit, queued } = self.queue_again().await?;
+        Ok(Recovered { interrupted: [interrupted, unfit].concat(), queued })
+    }
+
+    /// As [`Runs::recover`], but leaves queued runs to a server. Gives the runs that were interrupted.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn put_right(&self) -> Result<Vec<RunId>, StoreError> {
         let inner = &self.0;
-        let mut recovered = Recovered::default();
-        let mut targets = BTreeSet::new();
+        let mut interrupted = Vec::new();
+        let mut targets: BTreeMap<String, Vec<RunId>> = BTreeMap::new();
         for row in inner.store.in_state(RunState::Running).await? {
             end(inner, row.id, Status::Aborted, "the server went away while the run was going on").await?;
             tracing::warn!(run.id = %row.id, "run {} was interrupted: the server went away", row.id);
-            recovered.interrupted.push(row.id);
-            targets.insert(row.target);
+            interrupted.push(row.id);
+            targets.entry(row.target).or_default().push(row.id);
         }
+        // A server that went away while it cleaned after another one.
+        for (run, target) in inner.store.uncleaned().await? {
+            let runs = targets.entry(target).or_default();
+            if !runs.contains(&run) {
+                runs.push(run);
+            }
+        }
+        let reap_all = Arc::clone(&inner.seams.reap_all);
+        // Also what was being launched and is not stored yet. It waits for processes to end.
+        let _ = tokio::task::spawn_blocking(move || reap_all()).await;
         sweep(inner, None, targets).await;
+        Ok(interrupted)
+    }
+
+    /// Queues what waited when the last server ended.
+    async fn queue_again(&self) -> Result<Recovered, StoreError> {
+        let inner = &self.0;
+        let mut recovered = Recovered::default();
         for row in inner.store.in_state(RunState::Queued).await? {
             let Some(detail) = inner.store.detail(row.id).await? else { continue };
             let by = match row.origin.as_str() {
@@ -65,22 +92,34 @@ async fn end(inner: &Inner, run: RunId, status: Status, reason: &str) -> Result<
 }
 
 /// Ends processes that runs have left (of all runs, or of one), and cleans configured targets in the background.
-pub(super) async fn sweep(inner: &Arc<Inner>, of: Option<RunId>, targets: BTreeSet<String>) {
+pub(super) async fn sweep(inner: &Arc<Inner>, of: Option<RunId>, targets: BTreeMap<String, Vec<RunId>>) {
     if let Err(error) = reap(inner, of).await {
         tracing::error!(%error, "cannot tell which processes runs have left");
     }
-    for name in targets {
+    for (name, dead) in targets {
         let Some(spec) = inner.config.targets.get(&name).cloned() else { continue };
         let done = CancellationToken::new();
         inner.lanes().cleaning.insert(name.clone(), done.clone());
-        let (inner_of_task, clean) = (Arc::clone(inner), (inner.seams.clean)(name.clone(), spec));
+        let (inner_of_task, clean) = (Arc::clone(inner), (inner.seams.clean)(name.clone(), spec, dead.clone()));
         inner.tasks.spawn(async move {
             // Also when the cleaning panics: a waiting run must go on.
             let _done = done.drop_guard();
-            inner_of_task.stopping.run_until_cancelled(clean).await;
+            if inner_of_task.stopping.run_until_cancelled(clean).await == Some(true)
+                && let Err(error) = forget_roots(&inner_of_task, &dead).await
+            {
+                tracing::error!(target.name = %name, %error, "cannot note that {name} is clean");
+            }
             inner_of_task.lanes().cleaning.remove(&name);
         });
     }
+}
+
+async fn forget_roots(inner: &Inner, of: &[RunId]) -> Result<(), StoreError> {
+    let mut tx = inner.store.begin().await?;
+    for run in of {
+        runs::forget_root(&mut tx, *run).await?;
+    }
+    Ok(tx.commit().await?)
 }
 
 async fn reap(inner: &Inner, of: Option<RunId>) -> Result<(), StoreError> {

@@ -211,6 +211,14 @@ impl Store {
         runs::in_state(&mut *self.readers.acquire().await?, state).await
     }
 
+    /// Interrupted runs whose root may still be on its target, with the target's name.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn uncleaned(&self) -> Result<Vec<(RunId, String)>, StoreError> {
+        runs::uncleaned(&mut *self.readers.acquire().await?).await
+    }
+
     /// Processes that runs have started and not reported as stopped.
     ///
     /// # Errors

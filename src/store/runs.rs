@@ -113,6 +113,29 @@ pub async fn set_root(db: &mut SqliteConnection, run: RunId, root: &str) -> Resu
     Ok(())
 }
 
+/// Nothing lies under the root of an interrupted run any more.
+///
+/// # Errors
+/// When the database cannot be written.
+pub async fn forget_root(db: &mut SqliteConnection, run: RunId) -> Result<(), StoreError> {
+    sqlx::query("update runs set root = null where id = ? and state = 'interrupted'")
+        .bind(run.to_string())
+        .execute(&mut *db)
+        .await?;
+    Ok(())
+}
+
+/// Interrupted runs whose root may still be on its target, with the target's name, oldest first.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn uncleaned(db: &mut SqliteConnection) -> Result<Vec<(RunId, String)>, StoreError> {
+    let rows = sqlx::query("select id, target from runs where state = 'interrupted' and root is not null order by id")
+        .fetch_all(&mut *db)
+        .await?;
+    rows.iter().map(|row| Ok((word("a run's id", row.try_get("id")?)?, row.try_get("target")?))).collect()
+}
+
 /// What the target is.
 ///
 /// # Errors

@@ -67,10 +67,9 @@ pub trait Target: Send + Sync + std::fmt::Debug {
     /// What takes readings while a run goes on, for the nodes of an inventory.
     fn samplers(&self, clock: Clock, inventory: &Inventory) -> Vec<Box<dyn Sampler>>;
 
-    /// How much the target holds now, as it says itself: `znodes`, `watches`, `ephemerals`, `sessions` and the like.
-    /// What it cannot tell is absent, never zero.
-    async fn counts(&self) -> BTreeMap<String, u64> {
-        BTreeMap::new()
+    /// How much the target holds now, as it says itself. What it cannot tell is absent, never zero.
+    async fn counts(&self) -> Counts {
+        Counts::default()
     }
 
     /// Creates the run's root with a lease, which locks the target across servers and command lines.
@@ -84,6 +83,15 @@ pub trait Target: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// When the target cannot be reached or a removal is refused.
     async fn clean(&self, pace: CleanPace) -> Result<CleanReport, TargetError>;
+}
+
+/// How much a target holds, by names such as `znodes`, `watches`, `ephemerals`, `sessions`, `connections`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Of the whole target: what each server has of its own is summed, what all have is counted once.
+    pub total: BTreeMap<String, u64>,
+    /// As each server says.
+    pub by_node: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 /// A run's hold on a target.

@@ -66,15 +66,20 @@ pub fn app(state: AppState) -> Router {
         .with_state(state)
 }
 
+/// Whether the server may listen there.
+///
+/// # Errors
+/// When the address is not loopback.
+pub fn allowed(address: SocketAddr) -> Result<(), ServeError> {
+    if address.ip().is_loopback() { Ok(()) } else { Err(ServeError::NotLoopback(address)) }
+}
+
 /// Serves until `shutdown` is cancelled, then ends the live run, its followers and the connections.
 ///
 /// # Errors
 /// When the address is not loopback, or the socket fails.
 pub async fn run(listener: TcpListener, state: AppState, shutdown: CancellationToken) -> Result<(), ServeError> {
-    let address = listener.local_addr()?;
-    if !address.ip().is_loopback() {
-        return Err(ServeError::NotLoopback(address));
-    }
+    allowed(listener.local_addr()?)?;
     let runs = state.runs.clone();
     let serve = axum::serve(listener, app(state)).with_graceful_shutdown(shutdown.clone().cancelled_owned());
     let mut serve = pin!(async { serve.await });

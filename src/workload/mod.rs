@@ -17,7 +17,7 @@ pub use recorder::{Block, Recorder};
 
 use crate::{
     config::read_value,
-    model::{Axis, Clock, Fault, Incident, Load, OperationStat},
+    model::{Axis, Clock, Fault, Incident, Load, NodeInfo, OperationStat},
     target::TargetSpec,
 };
 
@@ -126,6 +126,8 @@ pub struct Demand {
 #[derive(Debug, Clone)]
 pub struct Site {
     pub target: TargetSpec,
+    /// The target's servers with their roles when the run began.
+    pub nodes: Vec<NodeInfo>,
     /// Everything is created under this path.
     pub root: String,
     pub clock: Clock,
@@ -149,7 +151,7 @@ pub trait LoadUnit: Send {
     /// What happened since the last report.
     fn report(&mut self) -> UnitReport;
 
-    /// Ends all traffic at once and lets go of connections; nothing is removed from the target.
+    /// Ends all traffic at once and closes its sessions, in less than 5 s; nothing else is removed from the target.
     fn stop(&mut self);
 }
 

@@ -22,6 +22,8 @@ pub fn histogram(digits: u8) -> Histogram<u64> {
 /// A histogram and what it is of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NamedHistogram {
+    /// The server that was asked; empty where the stream spans all.
+    pub node: String,
     pub operation: String,
     /// `ok`, or an error code.
     pub outcome: String,
@@ -35,13 +37,14 @@ pub struct NamedHistogram {
 impl NamedHistogram {
     /// Encodes a histogram; an empty one gives `None`.
     #[must_use]
-    pub fn of(operation: &str, outcome: &str, clock: &str, histogram: &Histogram<u64>) -> Option<Self> {
+    pub fn of(node: &str, operation: &str, outcome: &str, clock: &str, histogram: &Histogram<u64>) -> Option<Self> {
         if histogram.is_empty() {
             return None;
         }
         let mut bytes = Vec::new();
         V2DeflateSerializer::new().serialize(histogram, &mut bytes).ok()?;
         Some(Self {
+            node: node.to_owned(),
             operation: operation.to_owned(),
             outcome: outcome.to_owned(),
             clock: clock.to_owned(),
@@ -150,8 +153,8 @@ impl Recorder {
         };
         let mut histograms = Vec::new();
         for (index, name) in self.names.iter().enumerate() {
-            histograms.extend(NamedHistogram::of(name, "ok", "due", &self.due[index]));
-            histograms.extend(NamedHistogram::of(name, "ok", "service", &self.service[index]));
+            histograms.extend(NamedHistogram::of("", name, "ok", "due", &self.due[index]));
+            histograms.extend(NamedHistogram::of("", name, "ok", "service", &self.service[index]));
         }
         let block = Block {
             from_ns: self.from_ns,
@@ -163,7 +166,7 @@ impl Recorder {
             failed: self.failed.iter().map(|((op, code), n)| (format!("{}/{code}", self.names[*op]), *n)).collect(),
             missed: self.missed,
             histograms,
-            start_lag: NamedHistogram::of("start", "ok", "due", &self.lag),
+            start_lag: NamedHistogram::of("", "start", "ok", "due", &self.lag),
             thread_share: None,
         };
         self.sequence += 1;
@@ -187,36 +190,39 @@ pub struct Merged {
     histograms: BTreeMap<(String, String, String), Histogram<u64>>,
     lag: Option<Histogram<u64>>,
     pub missed: u64,
-    /// The busiest unit's share of one core.
-    pub thread_share: Option<f64>,
+    units: BTreeMap<u32, Unit>,
+}
+
+/// What was merged of one unit.
+#[derive(Debug, Default)]
+struct Unit {
+    covered_ns: i64,
+    thread_covered_ns: i64,
+    thread_ns: f64,
+    last: Option<u64>,
+    gap: bool,
 }
 
 impl Merged {
     /// Adds one block.
     pub fn add(&mut self, block: &Block) {
-        let Block {
-            from_ns: _,
-            to_ns: _,
-            unit: _,
-            sequence: _,
-            asked,
-            done,
-            failed,
-            missed,
-            histograms,
-            start_lag,
-            thread_share,
-        } = block;
+        let Block { from_ns, to_ns, unit, sequence, asked, done, failed, missed, histograms, start_lag, thread_share } =
+            block;
         for (into, from) in [(&mut self.asked, asked), (&mut self.done, done), (&mut self.failed, failed)] {
             for (name, count) in from {
                 *into.entry(name.clone()).or_default() += count;
             }
         }
         self.missed += missed;
-        self.thread_share = match (self.thread_share, *thread_share) {
-            (Some(old), Some(new)) => Some(old.max(new)),
-            (old, new) => old.or(new),
-        };
+        let of_unit = self.units.entry(*unit).or_default();
+        let covered_ns = to_ns - from_ns;
+        of_unit.covered_ns += covered_ns;
+        of_unit.gap |= of_unit.last.is_some_and(|last| last + 1 != *sequence);
+        of_unit.last = Some(*sequence);
+        if let Some(share) = thread_share {
+            of_unit.thread_covered_ns += covered_ns;
+            of_unit.thread_ns += share * covered_ns as f64;
+        }
         for named in histograms {
             let Some(decoded) = named.decode() else { continue };
             let key = (named.operation.clone(), named.outcome.clone(), named.clock.clone());
@@ -227,10 +233,29 @@ impl Merged {
         }
     }
 
-    /// 99th percentile of start lag in microseconds; 0 without any scheduled operation.
+    /// 99th percentile of start lag in microseconds; `None` without any scheduled operation.
     #[must_use]
-    pub fn start_lag_p99_us(&self) -> u64 {
-        self.lag.as_ref().filter(|lag| !lag.is_empty()).map_or(0, |lag| lag.value_at_quantile(0.99))
+    pub fn start_lag_p99_us(&self) -> Option<u64> {
+        self.lag.as_ref().filter(|lag| !lag.is_empty()).map(|lag| lag.value_at_quantile(0.99))
+    }
+
+    /// Seconds that the blocks of each unit cover, the least of all units: what rates are to be divided by.
+    #[must_use]
+    pub fn covered_s(&self) -> f64 {
+        self.units.values().map(|unit| unit.covered_ns as f64 / 1e9).min_by(f64::total_cmp).unwrap_or(0.0)
+    }
+
+    /// Share of one core that the busiest unit's thread used (0..1), over all its blocks.
+    #[must_use]
+    pub fn thread_share(&self) -> Option<f64> {
+        let share = |unit: &Unit| (unit.thread_covered_ns > 0).then(|| unit.thread_ns / unit.thread_covered_ns as f64);
+        self.units.values().filter_map(share).max_by(f64::total_cmp)
+    }
+
+    /// Whether a block between two others never came.
+    #[must_use]
+    pub fn has_gap(&self) -> bool {
+        self.units.values().any(|unit| unit.gap)
     }
 
     /// One summary an operation, over `elapsed_s` seconds.
@@ -276,7 +301,7 @@ impl Merged {
         self.histograms
             .iter()
             .filter_map(|((operation, outcome, clock), histogram)| {
-                NamedHistogram::of(operation, outcome, clock, histogram)
+                NamedHistogram::of("", operation, outcome, clock, histogram)
             })
             .collect()
     }

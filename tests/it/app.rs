@@ -125,7 +125,9 @@ impl TestApp {
                 reaps.lock().unwrap().push(orphan.clone());
                 true
             }),
-            clean: Arc::new(move |name, _| {
+            // Processes of this machine are nothing to a scripted engine.
+            reap_all: Arc::new(|| {}),
+            clean: Arc::new(move |name, _, _| {
                 let (cleans, slow) = (Arc::clone(&cleans), slow.clone());
                 Box::pin(async move {
                     // Takes longer than beginning a run does, so that a run that does not wait is seen.
@@ -133,6 +135,7 @@ impl TestApp {
                         slow.ping().await.unwrap();
                     }
                     cleans.lock().unwrap().push(name);
+                    true
                 })
             }),
             ..Seams::default()
@@ -271,6 +274,7 @@ pub(crate) fn trial(step: u32, load: u64) -> Trial {
         nodes: std::collections::BTreeMap::new(),
         health: Health::default(),
         incidents: Vec::new(),
+        gave_way: false,
         outcome: Outcome::Held,
         stop_code: None,
         rules: Vec::new(),
@@ -322,9 +326,9 @@ pub(crate) fn verdict(run: RunId) -> Verdict {
         validity: Validity {
             valid: true,
             reasons: Vec::new(),
-            start_lag_p99_us: 900,
+            start_lag_p99_us: Some(900),
             missed: 0,
-            cpu_share: 0.2,
+            cpu_share: Some(0.2),
             shared_machine: true,
         },
         baseline: "step 0, the empty target".to_owned(),

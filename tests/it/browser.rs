@@ -20,8 +20,8 @@ use crate::{
 /// Two cores: one browser at a time.
 static ONE: Mutex<()> = Mutex::const_new(());
 
-struct Browser {
-    client: Client,
+pub(crate) struct Browser {
+    pub(crate) client: Client,
     driver: String,
     http: reqwest::Client,
     base: String,
@@ -30,11 +30,11 @@ struct Browser {
     _one: MutexGuard<'static, ()>,
 }
 
-fn left_out() -> bool {
+pub(crate) fn left_out() -> bool {
     std::env::var_os("RAMPART_NO_BROWSER").is_some()
 }
 
-async fn open(base: &str) -> Browser {
+pub(crate) async fn open(base: &str) -> Browser {
     let one = ONE.lock().await;
     let mut child = Command::new("chromedriver")
         .arg("--port=0")
@@ -89,11 +89,11 @@ impl Browser {
         answer["value"].clone()
     }
 
-    async fn devtools(&self, command: &str, params: Value) -> Value {
+    pub(crate) async fn devtools(&self, command: &str, params: Value) -> Value {
         self.post("goog/cdp/execute", json!({ "cmd": command, "params": params })).await
     }
 
-    async fn look(&self, width: u32, dark: bool) {
+    pub(crate) async fn look(&self, width: u32, dark: bool) {
         let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.devtools("Emulation.setDeviceMetricsOverride", size).await;
         let scheme = if dark { "dark" } else { "light" };
@@ -104,17 +104,22 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", features).await;
     }
 
-    async fn goto(&self, path: &str) {
+    pub(crate) async fn goto(&self, path: &str) {
         self.client.goto(&format!("{}{path}", self.base)).await.unwrap();
     }
 
-    async fn text(&self, css: &str) -> String {
+    pub(crate) async fn text(&self, css: &str) -> String {
         self.client.find(Locator::Css(css)).await.unwrap().text().await.unwrap().replace('\u{202f}', " ")
     }
 
-    /// Waits until a script's answer is true.
+    /// Waits a few seconds until a script's answer is true.
     async fn until(&self, script: &str) {
-        for _ in 0..80 {
+        self.until_within(script, 80).await;
+    }
+
+    /// Waits so many tenths of a second until a script's answer is true.
+    pub(crate) async fn until_within(&self, script: &str, tenths: usize) {
+        for _ in 0..tenths {
             if self.client.execute(&format!("return Boolean({script})"), Vec::new()).await.unwrap() == json!(true) {
                 return;
             }
@@ -123,25 +128,27 @@ impl Browser {
         panic!("never true: {script}; console: {:?}", self.console().await);
     }
 
-    async fn console(&self) -> Vec<String> {
+    pub(crate) async fn console(&self) -> Vec<String> {
         let log = self.post("se/log", json!({ "type": "browser" })).await;
         let lines = log.as_array().cloned().unwrap_or_default();
         lines.iter().filter(|line| line["level"] != "DEBUG").map(|line| line["message"].to_string()).collect()
     }
 
-    async fn screenshot(&self, name: &str) {
-        let taken =
-            self.devtools("Page.captureScreenshot", json!({ "captureBeyondViewport": true, "format": "png" })).await;
+    /// The whole page as `target/screenshots/NAME.png`.
+    pub(crate) async fn screenshot(&self, name: &str) {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/target/screenshots");
+        std::fs::create_dir_all(dir).unwrap();
+        let what = json!({ "captureBeyondViewport": true, "format": "png" });
+        self.picture(what, &std::path::Path::new(dir).join(format!("{name}.png"))).await;
+    }
+
+    /// A picture as `Page.captureScreenshot` of the DevTools protocol takes it.
+    pub(crate) async fn picture(&self, what: Value, path: &std::path::Path) {
+        let taken = self.devtools("Page.captureScreenshot", what).await;
         let decoder = r#"
 import base64, sys
 open(sys.argv[1], "wb").write(base64.b64decode(sys.stdin.read()))"#;
-        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/target/screenshots");
-        std::fs::create_dir_all(dir).unwrap();
-        let mut child = Command::new("python3")
-            .args(["-c", decoder, &format!("{dir}/{name}.png")])
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = Command::new("python3").args(["-c", decoder]).arg(path).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         tokio::io::AsyncWriteExt::write_all(&mut stdin, taken["data"].as_str().unwrap().as_bytes()).await.unwrap();
         drop(stdin);
@@ -149,7 +156,7 @@ open(sys.argv[1], "wb").write(base64.b64decode(sys.stdin.read()))"#;
     }
 
     /// What axe-core has against a page.
-    async fn faults(&self, place: &str) -> Vec<String> {
+    pub(crate) async fn faults(&self, place: &str) -> Vec<String> {
         let axe = concat!(env!("CARGO_MANIFEST_DIR"), "/node_modules/axe-core/axe.min.js");
         let axe = std::fs::read_to_string(axe).expect("npm ci has fetched axe-core");
         self.client.execute(&axe, Vec::new()).await.unwrap();
@@ -161,13 +168,13 @@ open(sys.argv[1], "wb").write(base64.b64decode(sys.stdin.read()))"#;
         found.as_array().unwrap().iter().map(|fault| format!("{place}: {fault}")).collect()
     }
 
-    async fn fits(&self, place: &str) {
+    pub(crate) async fn fits(&self, place: &str) {
         let wide =
             self.client.execute("return document.documentElement.scrollWidth - innerWidth", Vec::new()).await.unwrap();
         assert!(wide.as_f64().unwrap() <= 0.0, "{place} is {wide} px too wide");
     }
 
-    async fn close(self) {
+    pub(crate) async fn close(self) {
         let console = self.console().await;
         self.client.close().await.unwrap();
         assert_eq!(console, Vec::<String>::new(), "the console is empty");
@@ -178,7 +185,7 @@ fn path(made: &Made) -> String {
     format!("/runs/{}", made.detail.run.id)
 }
 
-const CHARTS_TAKEN: &str = "document.querySelectorAll('[data-live]').length && \
+pub(crate) const CHARTS_TAKEN: &str = "document.querySelectorAll('[data-live]').length && \
     document.querySelectorAll('.drawn.taken').length === document.querySelectorAll('[data-live]').length";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -164,6 +164,7 @@ fn after_a_crash_steps_are_kept_leftovers_removed_and_the_queue_goes_on() {
         let (first, stage, mut follower) = app.live().await;
         let second = app.submit().await;
         let dir = "/tmp/zk".to_owned();
+        stage.say(RunEvent::Root { at_ns: 1, root: first.root() }).await;
         stage.say(RunEvent::Launched { at_ns: 1, node: "n".to_owned(), pid: 77, process_started_s: 5, dir }).await;
         stage.say(samples(1, 5)).await;
         stage.say(trial_event(1, 10)).await;
@@ -190,6 +191,7 @@ fn after_a_crash_steps_are_kept_leftovers_removed_and_the_queue_goes_on() {
         let stage = app.stage().await;
         assert_eq!(stage.run, second);
         assert_eq!(stage.cleaned, ["staging"], "a run waits until its target is clean");
+        assert_eq!(app.store().uncleaned().await.unwrap(), [], "and what is clean is not cleaned again");
     });
 }
 

@@ -90,9 +90,9 @@ async fn a_server_of_somebody_else_on_this_machine_is_found_by_its_port() {
 #[tokio::test]
 async fn samplers_and_census_see_what_is_there() {
     let (managed, target) = start(&recipe()).await;
-    let before = target.counts().await;
+    let before = target.counts().await.total;
     let client = fill(&*managed).await;
-    let after = target.counts().await;
+    let after = target.counts().await.total;
     let grown = |name: &str| after[name] - before[name];
     assert_eq!(["znodes", "ephemerals", "watches", "sessions"].map(grown), [20, 5, 3, 1]);
 
@@ -129,7 +129,7 @@ async fn mntr_stands_in_for_a_missing_admin_server() {
     let inventory = target.inventory().await.unwrap();
     assert!(inventory.sampling.iter().any(|line| line.starts_with("mntr")), "{:?}", inventory.sampling);
     assert_eq!(setting(&inventory, "snapCount"), Some("5000"), "the recipe tells it");
-    assert!(target.counts().await.contains_key("watches"));
+    assert!(target.counts().await.total.contains_key("watches"));
     managed.stop().await;
 }
 
@@ -143,7 +143,7 @@ async fn refused_commands_are_remarks_and_absent_figures() {
     assert_eq!(inventory.limit("maxClientCnxns"), None);
     assert_eq!(inventory.remarks.len(), 2, "{:?}", inventory.remarks);
     assert!(inventory.remarks.iter().all(|remark| remark.contains("whitelist")), "{:?}", inventory.remarks);
-    let counts = target.counts().await;
+    let counts = target.counts().await.total;
     assert_eq!(counts.keys().collect::<Vec<_>>(), ["connections", "znodes"]);
     let (values, _) = round(&mut target.samplers(Clock::start(), &inventory)).await;
     assert!(values.contains_key("znodes") && !values.contains_key("watches"));
@@ -160,7 +160,7 @@ async fn a_target_that_is_gone_is_unreachable_and_gives_no_figures() {
     assert!(values.keys().all(|name| name.starts_with("generator_")), "{values:?}");
     let conditions: Vec<_> = seen.iter().flat_map(|seen| &seen.conditions).map(|each| each.condition).collect();
     assert_eq!(conditions, [Condition::Unreachable]);
-    assert!(target.counts().await.is_empty());
+    assert!(target.counts().await.total.is_empty());
     let error = target.inventory().await.unwrap_err();
     assert!(matches!(error, TargetError::Unreachable { .. }), "{error}");
 }

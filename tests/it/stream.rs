@@ -228,7 +228,11 @@ async fn streams_end_at_shutdown() {
     };
     within(async { tokio::join!(app.runs().drain(), script) }).await;
     let all = of_live.rest().await;
-    assert_eq!(all.iter().map(Message::kind).collect::<Vec<_>>(), ["verdict", "end"], "to its very end");
+    assert_eq!(
+        all.iter().map(Message::kind).collect::<Vec<_>>(),
+        ["note", "verdict", "end"],
+        "why it ends, and to its very end"
+    );
     assert_eq!(of_queued.rest().await, [], "it goes on after the restart: no end");
 }
 

@@ -5,25 +5,24 @@ use std::collections::BTreeMap;
 use futures::future::join_all;
 
 use super::{four_letter::AskError, server::Server, srvr::Srvr, stats::Stats};
-use crate::target::{Condition, TargetError};
+use crate::target::{Condition, Counts, TargetError};
 
 /// How much a target holds. Watches and connections are summed over all servers, since each has its own; znodes,
 /// ephemerals and sessions are of one server, since all have the same. `None`: not every server that is needed told it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Census {
-    pub znodes: Option<u64>,
-    pub watches: Option<u64>,
-    pub ephemerals: Option<u64>,
+pub(super) struct Census {
+    znodes: Option<u64>,
+    watches: Option<u64>,
+    ephemerals: Option<u64>,
     /// Sessions of the ensemble (3.6 and later). A session of a closed connection counts until it expires.
-    pub sessions: Option<u64>,
+    sessions: Option<u64>,
     /// The connections that asked are among them.
-    pub connections: Option<u64>,
+    connections: Option<u64>,
 }
 
 impl Census {
     /// The figures that are known, by the names `znodes`, `watches`, `ephemerals`, `sessions`, `connections`.
-    #[must_use]
-    pub fn counts(&self) -> BTreeMap<String, u64> {
+    fn counts(&self) -> BTreeMap<String, u64> {
         let Self { znodes, watches, ephemerals, sessions, connections } = *self;
         let named = [
             ("znodes", znodes),
@@ -36,8 +35,11 @@ impl Census {
     }
 }
 
-/// Asks all servers at once.
-pub(super) async fn take(servers: &[Server]) -> Result<Census, TargetError> {
+/// Asks all servers at once: the census of the whole, and of each server by itself.
+///
+/// # Errors
+/// When no server answers `srvr`.
+pub(super) async fn take(servers: &[Server]) -> Result<Counts, TargetError> {
     let ask = async |server: &Server| {
         let srvr = server.srvr().await;
         // One that does not answer the short list is not asked for the long one.
@@ -56,7 +58,11 @@ pub(super) async fn take(servers: &[Server]) -> Result<Census, TargetError> {
             TargetError::Unreachable { address, cause }
         });
     }
-    Ok(count(&answers))
+    let by_node = answers
+        .iter()
+        .zip(servers)
+        .map(|(answer, server)| (server.name.clone(), count(std::slice::from_ref(answer)).counts()));
+    Ok(Counts { total: count(&answers).counts(), by_node: by_node.collect() })
 }
 
 fn count(answers: &[(Result<Srvr, AskError>, Option<Stats>)]) -> Census {

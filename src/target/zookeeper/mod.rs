@@ -13,17 +13,16 @@ pub mod snapshots;
 pub mod srvr;
 pub mod stats;
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::net::SocketAddr;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{Claim, CleanPace, CleanReport, ManagedNode, Sampler, Target, TargetError};
+use super::{Claim, CleanPace, CleanReport, Counts, ManagedNode, Sampler, Target, TargetError};
 use crate::{
     model::{Clock, Inventory, RunId},
     sample::{Generator, Interface, Process},
 };
-pub use census::Census;
 use server::Server;
 
 /// Where a ZooKeeper is, and how to get in.
@@ -61,14 +60,6 @@ impl Zookeeper {
         Self { spec, managed }
     }
 
-    /// Asks all servers once, now, how much they hold.
-    ///
-    /// # Errors
-    /// [`TargetError::Unreachable`] or [`TargetError::NotServing`] when no server answers `srvr`.
-    pub async fn census(&self) -> Result<Census, TargetError> {
-        census::take(&self.servers()).await
-    }
-
     fn servers(&self) -> Vec<Server> {
         Server::all(&self.spec, &self.managed)
     }
@@ -101,8 +92,8 @@ impl Target for Zookeeper {
         samplers
     }
 
-    async fn counts(&self) -> BTreeMap<String, u64> {
-        self.census().await.map(|census| census.counts()).unwrap_or_default()
+    async fn counts(&self) -> Counts {
+        census::take(&self.servers()).await.unwrap_or_default()
     }
 
     async fn claim(&self, run: RunId) -> Result<Box<dyn Claim>, TargetError> {

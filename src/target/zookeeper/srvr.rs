@@ -3,7 +3,8 @@
 /// What `srvr` says. A figure that is absent or not a number is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Srvr {
-    /// Without the date of the build: `3.8.0-${mvngit.commit.id}`.
+    /// Without the date of the build, and without what a build has left unfilled: Debian's says
+    /// `3.8.0-${mvngit.commit.id}`.
     pub version: String,
     /// `leader`, `follower`, `observer`, `standalone`, `read-only`; empty when it is not said.
     pub mode: String,
@@ -26,7 +27,10 @@ impl Srvr {
             let Some((key, value)) = line.split_once(':') else { continue };
             let value = value.trim();
             match key.trim() {
-                "Zookeeper version" => srvr.version = value.split(',').next().unwrap_or_default().trim().to_owned(),
+                "Zookeeper version" => {
+                    let version = value.split(',').next().unwrap_or_default();
+                    srvr.version = version.split("-${").next().unwrap_or_default().trim().to_owned();
+                }
                 "Mode" => value.clone_into(&mut srvr.mode),
                 "Received" => srvr.received = count(value),
                 "Sent" => srvr.sent = count(value),
@@ -94,6 +98,7 @@ mod tests {
         let srvr = Srvr::parse(V35);
         assert_eq!((srvr.mode.as_str(), srvr.received, srvr.sent), ("leader", Some(41), Some(40)));
         let srvr = Srvr::parse(V38);
+        assert_eq!(srvr.version, "3.8.0");
         let figures = (srvr.connections, srvr.outstanding, srvr.zxid, srvr.znodes);
         assert_eq!(figures, (Some(1), Some(0), Some(0), Some(5)));
     }

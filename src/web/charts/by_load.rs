@@ -59,10 +59,7 @@ pub(super) fn draw(input: &Input<'_>, entry: &Entry, size: Size) -> Option<Chart
         let place = if beside {
             (right + 16.0, upper + 8.0 + 22.0 * at as f64)
         } else {
-            (
-                left + (at % columns) as f64 * (width - left) / columns as f64,
-                lower + 62.0 + 20.0 * (at / columns) as f64,
-            )
+            ((at % columns) as f64 * width / columns as f64, lower + 62.0 + 20.0 * (at / columns) as f64)
         };
         legend(&mut drawing, line, place);
     }

@@ -58,9 +58,11 @@ pub(super) fn draw(input: &Input<'_>, entry: &Entry, size: Size) -> Option<Chart
 
 fn height(judged: &Judged<'_>, said: &[String], size: Size) -> f64 {
     let upper = 22.0 + 16.0 * said.len() as f64;
-    if size == Size::Narrow { upper + ROW * judged.bars.len() as f64 + 26.0 } else { upper + 246.0 }
+    if size == Size::Narrow { upper + ROW * judged.bars.len() as f64 + 42.0 } else { upper + 246.0 }
 }
 
+/// Where a load could not be put in place, nothing was measured.
+const NOT_MEASURED: &str = "not measured";
 /// The height of one step where bars lie.
 const ROW: f64 = 26.0;
 
@@ -79,13 +81,14 @@ fn lying(drawing: &mut Drawing, detail: &RunDetail, judged: &Judged<'_>, by: f64
             drawing.text(at, lower + 16.0, Anchor::Middle, "", &text);
         }
     }
-    drawing.text(0.0, lower + 16.0, Anchor::Start, "", &detail.run.unit);
+    // The unit of the rows, clear of the axis's own figures.
+    drawing.text(0.0, lower + 32.0, Anchor::Start, "", &detail.run.unit);
     for (at, bar) in judged.bars.iter().enumerate() {
         let (top, bottom) = (upper + ROW * at as f64 + 3.0, upper + ROW * (at as f64 + 1.0) - 3.0);
         let mark = words::outcome(bar.trial.outcome).1;
         drawing.text(0.0, bottom - 5.0, Anchor::Start, mark.class(), &name(bar));
         let Some(value) = bar.value else {
-            drawing.text(left + 6.0, bottom - 5.0, Anchor::Start, "", format::NOT_SAMPLED);
+            drawing.text(left + 6.0, bottom - 5.0, Anchor::Start, "", NOT_MEASURED);
             continue;
         };
         let class = if mark == Mark::None { "none" } else { mark.class() };
@@ -165,8 +168,8 @@ fn title(judged: &Judged<'_>, unit: &str) -> String {
         StopCode::ThroughputDrop => format!("Probe's {subject} per second at each step"),
         StopCode::SloLatency => format!("Latency of {subject}, {unit}, at each step"),
         StopCode::OutstandingHigh => "Longest time with too many outstanding requests, s, at each step".to_owned(),
-        StopCode::SloErrors
-        | StopCode::CannotApply
+        StopCode::SloErrors => format!("Errors of {subject}, {unit}, at each step"),
+        StopCode::CannotApply
         | StopCode::TargetSaturated
         | StopCode::TargetUnhealthy
         | StopCode::LimitReached
@@ -225,7 +228,7 @@ fn draw_bar(drawing: &mut Drawing, bar: &Bar<'_>, (start, slot): (f64, f64), y: 
 /// Above its bar; above the rule's line where that would cross the figure; a word where nothing was read.
 fn label_value(drawing: &mut Drawing, bar: &Bar<'_>, middle: f64, slot: f64, y: &Scale, limit_y: f64, by: f64) {
     let Some(value) = bar.value else {
-        let text = if text_width(format::NOT_SAMPLED) <= slot { format::NOT_SAMPLED } else { "?" };
+        let text = if text_width(NOT_MEASURED) <= slot { NOT_MEASURED } else { "?" };
         drawing.text(middle, y.at(0.0) - 6.0, Anchor::Middle, "", text);
         return;
     };
@@ -245,10 +248,9 @@ fn describe(detail: &RunDetail, judged: &Judged<'_>, by: f64, unit: &str, words:
         .bars
         .iter()
         .map(|bar| {
-            let value = bar.value.map_or_else(
-                || format::NOT_SAMPLED.to_owned(),
-                |value| format!("{} {unit}", format::figure(value / by)),
-            );
+            let value = bar
+                .value
+                .map_or_else(|| NOT_MEASURED.to_owned(), |value| format!("{} {unit}", format::figure(value / by)));
             let word = words::outcome(bar.trial.outcome).0;
             format!("{value} at {} {} ({word})", format::count(bar.trial.load), detail.run.unit)
         })

@@ -31,8 +31,8 @@ pub fn panels(input: &Input<'_>) -> Vec<Spark> {
         ("outstanding_requests", lead.as_str()),
         ("process_cpu_share", lead.as_str()),
         if live { ("probe_ops_per_s", GENERATOR) } else { ("disk_write_bytes_per_s", lead.as_str()) },
-        ("start_lag_p99_ms", GENERATOR),
         ("heap_after_gc_bytes", lead.as_str()),
+        ("start_lag_p99_ms", GENERATOR),
         ("generator_cpu_share", GENERATOR),
         ("znodes", lead.as_str()),
     ];
@@ -55,9 +55,10 @@ fn panel(input: &Input<'_>, name: &str, node: &str) -> Option<Spark> {
     let (value, when) = if input.detail.run.state.is_over() {
         let of = steps::broken(input.detail)
             .or_else(|| input.detail.trials.iter().rev().find(|trial| trial.outcome != Outcome::Void))?;
-        let mean = of
-            .metric(&series.node, name)
-            .map_or_else(|| mean_of(&series.points, of.measure_from_ns, of.ended_ns), |stat| Some(stat.mean));
+        let mean = of.metric(&series.node, name).map_or_else(
+            || mean_of(&series.points, of.measure_from_ns, of.measured_until_ns()),
+            |stat| Some(stat.mean),
+        );
         (mean, format!("mean at {} {}", format::count(of.load), input.detail.run.unit))
     } else {
         (Some(last.1), "now".to_owned())
@@ -110,7 +111,7 @@ fn draw(input: &Input<'_>, points: &[(i64, f64)], largest: f64) -> String {
     let mut bands = String::new();
     for trial in &input.detail.trials {
         let start = x.at(format::seconds_between(from, trial.started_ns));
-        let end = x.at(format::seconds_between(from, trial.ended_ns));
+        let end = x.at(format::seconds_between(from, trial.measured_until_ns()));
         if words::outcome(trial.outcome).0 == "broke" {
             bands.push_str(&format!(
                 r#"<rect x="{start:.1}" y="0" width="{:.1}" height="{height:.0}" class="fill bad"/>"#,

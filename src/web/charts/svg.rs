@@ -245,7 +245,7 @@ pub fn time_axis(drawing: &mut Drawing, scale: &Scale, seconds: f64, y: f64) {
     while at <= seconds {
         let x = scale.at(at);
         drawing.line((x, y), (x, y + 4.0), "axis");
-        let text = if at == 0.0 { "0".to_owned() } else { format::span(at) };
+        let text = if at == 0.0 { "0".to_owned() } else { format::span(at).replace(".0", "") };
         let half = text_width(&text) / 2.0;
         let end = scale.at(seconds).max(scale.at(0.0));
         if x + half <= end + 14.0 {

@@ -158,7 +158,7 @@ fn bands(drawing: &mut Drawing, detail: &RunDetail, from: i64, x: &Scale, (upper
     let mut free = f64::NEG_INFINITY;
     for trial in &detail.trials {
         let start = x.at(format::seconds_between(from, trial.measure_from_ns));
-        let end = x.at(format::seconds_between(from, trial.ended_ns));
+        let end = x.at(format::seconds_between(from, trial.measured_until_ns()));
         let mark = words::outcome(trial.outcome).1;
         let class = if mark == Mark::Bad { "fill bad" } else { "band" };
         drawing.rect((start, upper), (end, lower), class);
@@ -178,7 +178,7 @@ fn live_bands(detail: &RunDetail) -> Vec<Band> {
         .iter()
         .map(|trial| Band {
             from_s: trial.measure_from_ns as f64 / 1e9,
-            to_s: trial.ended_ns as f64 / 1e9,
+            to_s: trial.measured_until_ns() as f64 / 1e9,
             label: format::count(trial.load),
             outcome: words::outcome(trial.outcome).0,
         })
@@ -238,7 +238,7 @@ fn table(detail: &RunDetail, name: &str, spec: &Spec, lines: &[(String, &Series)
             let inside = series
                 .points
                 .iter()
-                .filter(|(at, _)| (trial.measure_from_ns..=trial.ended_ns).contains(at))
+                .filter(|(at, _)| (trial.measure_from_ns..=trial.measured_until_ns()).contains(at))
                 .map(|(_, value)| *value);
             let (sum, n) = inside.fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
             Cell::sampled((n > 0.0).then(|| sum / n / by))

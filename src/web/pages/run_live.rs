@@ -180,14 +180,19 @@ fn left(from_ns: i64, until_ns: i64, now_ns: i64) -> Option<Left> {
     })
 }
 
-/// While filling the event stream says it; else a reading of this phase. An older reading would be of another load.
+/// While filling the event stream says it; else the newest reading. One from before this phase is of another load: what
+/// was in place then stays in place, as far as this load reaches. A script counts on from here.
 fn asked(phase: &PhaseNow, unit: &str, series: &[Series]) -> Option<Asked> {
+    if phase.load == 0 || !matches!(phase.phase, Phase::Filling | Phase::Settling | Phase::Measuring) {
+        return None;
+    }
     let in_place = || {
         let series = series.iter().find(|series| series.metric == "load_confirmed")?;
-        let newest = series.points.last().filter(|(at, _)| *at >= phase.since_ns);
-        newest.map(|(_, value)| format::whole(*value))
+        let (at, value) = series.points.last()?;
+        let value = format::whole(*value);
+        Some(if *at < phase.since_ns { value.min(phase.load) } else { value })
     };
-    let confirmed = phase.confirmed.or_else(in_place)?;
+    let confirmed = phase.confirmed.or_else(in_place).unwrap_or(0);
     let text = format!("{} of {} {unit} confirmed", format::count(confirmed), format::count(phase.load));
     Some(Asked { asked: phase.load.max(1), confirmed, text })
 }

@@ -214,9 +214,14 @@ fn evidence(verdict: &Verdict, several: bool) -> Vec<EvidenceLine> {
 
 fn validity(validity: &Validity) -> ValidityPart {
     ValidityPart {
-        start_lag: format!("{}{}ms", format::ms(validity.start_lag_p99_us), format::THIN),
+        start_lag: validity
+            .start_lag_p99_us
+            .map_or_else(|| format::NOT_SAMPLED.to_owned(), |us| format!("{}{}ms", format::ms(us), format::THIN)),
         missed: format::count(validity.missed),
-        cpu: format!("{}{}%", format::percent(validity.cpu_share), format::THIN),
+        cpu: validity.cpu_share.map_or_else(
+            || format::NOT_SAMPLED.to_owned(),
+            |share| format!("{}{}%", format::percent(share), format::THIN),
+        ),
         reasons: validity.reasons.clone(),
         shared: validity.shared_machine,
     }

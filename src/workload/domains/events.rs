@@ -57,6 +57,7 @@ impl Core {
         let Some(member) = self.member_mut(domain, index) else { return };
         member.connected = true;
         member.failed_connects = 0;
+        member.in_vain = 0;
         member.id = id;
         if !reattached {
             self.pump(hub, domain);
@@ -89,6 +90,7 @@ impl Core {
         let mut limit = None;
         let Some(member) = self.member_mut(domain, index) else { return };
         let was_connected = std::mem::replace(&mut member.connected, false);
+        member.in_vain += u32::from(!was_connected);
         member.session = None;
         member.retry_at_ns = now_ns + 500_000_000;
         if cause == Disconnect::EofBeforeSession && member.id.is_none() {
@@ -155,6 +157,15 @@ impl Core {
                 if let Some(domain) = self.domain_mut(domain) {
                     domain.in_flight = domain.in_flight.saturating_sub(1);
                 }
+                // Told before the disconnection: what was lost is not done, and its stage is not over.
+                if matches!(result, Err(ReplyError::ConnectionLoss)) {
+                    if let Some(&(domain, index)) = self.sessions.get(&session)
+                        && let Some(member) = self.member_mut(domain, index)
+                    {
+                        member.cursor = 0;
+                    }
+                    return;
+                }
                 let watching = self.domain(domain).is_some_and(|domain| domain.stage == Stage::Watching);
                 if let Some(code) = refused(&result)
                     && !is_there_already(code, watching)
@@ -165,8 +176,11 @@ impl Core {
                 self.pump(hub, domain);
             }
             Tag::Remove { domain } => {
+                // Lost with the connection, or something is still under it: the whole domain is gone through again.
+                let again = matches!(result, Err(ReplyError::ConnectionLoss | ReplyError::Code(ErrorCode::NotEmpty)));
                 if let Some(domain) = self.domain_mut(domain) {
                     domain.in_flight = domain.in_flight.saturating_sub(1);
+                    domain.again |= again;
                 }
                 self.pump(hub, domain);
             }

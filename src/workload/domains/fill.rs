@@ -67,14 +67,16 @@ impl Core {
     fn connect_options(&self, domain: u32, index: usize) -> ConnectOptions {
         let number = domain as usize * self.shape.sessions() as usize + index;
         let member = self.member(domain, index);
-        let servers = &self.spec.servers;
-        // Neighbours go to different servers; those of one server take turns on the source addresses.
+        let servers = &self.servers;
+        // Neighbours go to different servers; those of one server take turns on the source addresses. One that could
+        // not connect, or whose server went away, tries the next.
+        let server = servers[(number + member.map_or(0, |member| member.in_vain as usize)) % servers.len()];
         let source = match self.site.sources.len() {
             0 => None,
             sources => Some(self.site.sources[(number / servers.len()) % sources]),
         };
         ConnectOptions {
-            server: servers[number % servers.len()],
+            server,
             source,
             session_timeout_ms: self.options.session_timeout_ms,
             connect_timeout: Duration::from_secs(10),

@@ -12,6 +12,8 @@ use super::{
 
 /// Deletions a second when domains leave.
 pub(super) const DELETES_PER_S: f64 = 20_000.0;
+/// Between two passes over a domain of which something could not be deleted.
+const PASS_EVERY_NS: i64 = 500_000_000;
 
 impl Core {
     /// A domain has to go: its sessions first.
@@ -55,6 +57,13 @@ impl Core {
 
     pub(super) fn pump_removals(&mut self, hub: &mut Hub<Tag>) {
         if self.removing == 0 {
+            // Its session would be counted among those of the load.
+            if let Some(janitor) = self.janitor.take() {
+                self.janitor_ready = false;
+                if hub.close(janitor).is_err() {
+                    hub.abandon(janitor);
+                }
+            }
             return;
         }
         let ids: Vec<u32> =
@@ -88,12 +97,15 @@ impl Core {
     /// Deletes what a domain left behind, children first.
     pub(super) fn pump_removal(&mut self, hub: &mut Hub<Tag>, id: u32) {
         let Some(session) = self.janitor_session(hub) else { return };
-        let Some(domain) = self.domain(id) else { return };
+        let now_ns = self.now_ns();
+        let Some(domain) = self.domain(id).filter(|domain| domain.pass_at_ns <= now_ns) else { return };
         let (mut cursor, end) = (domain.cursor, self.shape.znodes_with(domain.dead));
+        // Ephemeral znodes go with their session, unless its connection was lost before it was closed.
+        let all = domain.passes > 0;
         let mut sent = 0;
         while cursor < end && hub.in_flight(session) < IN_FLIGHT_MAX as usize && self.delete_budget >= 1.0 {
             let znode = self.shape.znode(end - 1 - cursor, &mut self.tail);
-            if !znode.ephemeral {
+            if all || !znode.ephemeral {
                 Domain::path(&self.site.root, id, &mut self.path);
                 self.path.push_str(&self.tail);
                 let request = Request::Delete { path: &self.path, version: -1 };
@@ -110,8 +122,13 @@ impl Core {
             domain.cursor = cursor;
             domain.in_flight += sent;
             if cursor >= end && domain.in_flight == 0 {
-                self.domains[id as usize] = None;
-                self.removing -= 1;
+                if std::mem::take(&mut domain.again) {
+                    domain.passes += 1;
+                    (domain.cursor, domain.pass_at_ns) = (0, now_ns + PASS_EVERY_NS);
+                } else {
+                    self.domains[id as usize] = None;
+                    self.removing -= 1;
+                }
             }
         }
     }

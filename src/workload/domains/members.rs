@@ -37,6 +37,8 @@ pub(super) struct Member {
     pub(super) cursor: u64,
     pub(super) retry_at_ns: i64,
     pub(super) failed_connects: u32,
+    /// Attempts in vain since it was last connected: each goes to another server.
+    pub(super) in_vain: u32,
     pub(super) first_failure_ns: i64,
 }
 
@@ -60,6 +62,11 @@ pub(super) struct Domain {
     pub(super) in_flight: u32,
     /// Next number (from the end) to delete.
     pub(super) cursor: u64,
+    /// Something could not be deleted: after this pass comes another.
+    pub(super) again: bool,
+    /// Passes of deletion that are over, and when the next one may begin.
+    pub(super) passes: u32,
+    pub(super) pass_at_ns: i64,
 }
 
 impl Domain {
@@ -73,6 +80,9 @@ impl Domain {
             jobs: vec![Job::default(); shape.jobs as usize],
             in_flight: 0,
             cursor: 0,
+            again: false,
+            passes: 0,
+            pass_at_ns: 0,
         }
     }
 

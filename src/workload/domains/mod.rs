@@ -49,6 +49,30 @@ pub enum Reads {
     Rearm,
 }
 
+/// Servers that sessions go to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// All servers alike.
+    #[default]
+    Even,
+    Leader,
+    Followers,
+    Observers,
+}
+
+impl Spread {
+    /// Whether a server of this role takes sessions.
+    fn takes(self, role: &str) -> bool {
+        match self {
+            Self::Even => true,
+            Self::Leader => matches!(role, "leader" | "standalone"),
+            Self::Followers => role == "follower",
+            Self::Observers => role == "observer",
+        }
+    }
+}
+
 /// `[load.options]` of this workload.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -63,6 +87,8 @@ pub struct Options {
     pub fill: Fill,
     /// Domains registered a second, at most; 0: as fast as the server takes them.
     pub fill_per_s: f64,
+    /// Which servers the sessions go to.
+    pub spread: Spread,
     pub traffic: bool,
     /// Multiplies the rate of the steady traffic.
     pub traffic_factor: f64,
@@ -81,6 +107,7 @@ impl Default for Options {
             dead_executors: 0.0,
             fill: Fill::Faithful,
             fill_per_s: 2.0,
+            spread: Spread::Even,
             traffic: true,
             traffic_factor: 1.0,
             reads: Reads::Model,
@@ -144,7 +171,8 @@ impl Workload for Domains {
         let watches = load * shape.watches() + dead * shape.dead_watches();
         let ephemerals = load * shape.ephemerals();
         // Items that run are one ephemeral more each; fired watches are armed again a moment later.
-        let running = load * u64::from(self.options.jobs * self.options.shards) / 20;
+        let busy = if self.options.traffic { self.options.traffic_factor.clamp(1.0, 15.0) } else { 0.0 };
+        let running = load as f64 * f64::from(self.options.jobs * self.options.shards) / 20.0 * busy;
         let traffic = traffic::Rates::of(&self.options);
         let per_member = if self.options.fill_per_s > 0.0 { 1.0 / self.options.fill_per_s } else { 0.5 };
         Demand {
@@ -153,7 +181,7 @@ impl Workload for Domains {
             counts: vec![
                 ("znodes", znodes, znodes / 200 + 20),
                 ("watches", watches, watches / 100 + 20),
-                ("ephemerals", ephemerals, if self.options.traffic { running * 3 } else { 0 } + 10),
+                ("ephemerals", ephemerals, tolerance(running * 3.0) + 10),
                 ("sessions", load * u64::from(shape.sessions()), 10),
             ],
             writes_per_s: traffic.writes_per_s * load as f64,
@@ -208,6 +236,12 @@ impl Workload for Domains {
         }
         remarks
     }
+}
+
+/// A tolerance as a count.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 45 times 100,000 domains' items")]
+fn tolerance(count: f64) -> u64 {
+    count.ceil() as u64
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    time::Duration,
+    net::SocketAddr,
+    time::{Duration, Instant},
 };
 
-use zk_wire::{Hub, Request, SessionKey};
+use zk_wire::{Event, Hub, Request, SessionKey};
 
 use super::{
     Fill, OPERATIONS, Options, Shape,
@@ -22,6 +23,8 @@ use crate::{
 
 /// Domains that are put in place at the same time.
 const FILLING_MAX: u32 = 16;
+/// The longest that closing all sessions may take: less than the engine waits for a unit.
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
 /// What a reply belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +59,8 @@ pub(super) struct Core {
     pub(super) shape: Shape,
     pub(super) site: Site,
     pub(super) spec: ZookeeperSpec,
+    /// The servers that sessions go to.
+    pub(super) servers: Vec<SocketAddr>,
     /// By id.
     pub(super) domains: Vec<Option<Box<Domain>>>,
     pub(super) sessions: HashMap<SessionKey, (u32, usize)>,
@@ -91,6 +96,7 @@ impl Unit {
         let now_ns = site.clock.now_ns();
         let core = Core {
             shape: options.shape(),
+            servers: servers(&options, &spec, &site),
             spec,
             domains: Vec::new(),
             sessions: HashMap::new(),
@@ -123,9 +129,22 @@ impl Unit {
     }
 }
 
+/// The servers that the options ask for, of those that had the role when the run began.
+fn servers(options: &Options, spec: &ZookeeperSpec, site: &Site) -> Vec<SocketAddr> {
+    let role = |server: &SocketAddr| {
+        let name = server.to_string();
+        site.nodes.iter().find(|node| node.name == name).map_or("", |node| node.role.as_str())
+    };
+    spec.servers.iter().copied().filter(|server| options.spread.takes(role(server))).collect()
+}
+
 impl LoadUnit for Unit {
     fn prepare(&mut self, load: &Load) {
         self.core.failure = None;
+        if self.core.servers.is_empty() {
+            let wanted = format!("{:?}", self.core.options.spread).to_lowercase();
+            self.core.fail(false, format!("no server of the target is what `spread = \"{wanted}\"` asks for"));
+        }
         self.core.target = load.count();
         self.core.fill_budget = 1.0;
         for id in (self.core.target..self.core.next).rev() {
@@ -169,13 +188,32 @@ impl LoadUnit for Unit {
     fn stop(&mut self) {
         self.core.schedule.clear();
         self.core.to_connect.clear();
-        for session in self.core.sessions.keys().copied().chain(self.core.janitor) {
-            self.hub.abandon(session);
-        }
-        self.core.sessions.clear();
-        self.core.janitor = None;
         self.core.domains.clear();
+        let janitor = self.core.janitor.take();
+        let sessions = self.core.sessions.drain().map(|(session, _)| session).chain(janitor);
+        close_all(&mut self.hub, sessions.chain(self.core.leaving.drain()).collect());
     }
+}
+
+/// Closes sessions in order: one that is only let go stays on the target until it expires, is counted there, and holds
+/// its ephemeral znodes. What the target does not close in time is let go.
+fn close_all(hub: &mut Hub<Tag>, mut open: HashSet<SessionKey>) {
+    // One that is not there yet is closed when it is.
+    open.retain(|session| hub.close(*session).is_ok() || hub.session(*session).is_some());
+    let give_up = Instant::now() + CLOSE_LIMIT;
+    while !open.is_empty() && Instant::now() < give_up {
+        let turned = hub.turn(Duration::from_millis(50), |hub, event| match event {
+            Event::Closed { session } | Event::Disconnected { session, .. } | Event::Expired { session } => {
+                open.remove(&session);
+            }
+            Event::Connected { session, .. } => drop(hub.close(session)),
+            Event::Reply { .. } | Event::Watch { .. } | Event::AuthFailed { .. } => {}
+        });
+        if turned.is_err() {
+            break;
+        }
+    }
+    open.into_iter().for_each(|session| hub.abandon(session));
 }
 
 impl Core {
