@@ -8,9 +8,11 @@ SERVE      ?= 1
 ONLY       ?=
 BENCHES    := fill zk_op idle
 
-# A C compiler for SQLite, Java and ZooKeeper for managed targets, npm for the chart library.
+# A C compiler for SQLite, Java and ZooKeeper for managed targets, npm for the chart library; for the tests, Maven for another
+# version of ZooKeeper.
 NODE     := $(if $(shell command -v npm),,nodejs npm)
 JAVA     := $(if $(shell command -v java),,default-jre-headless)
+MAVEN    := $(if $(shell command -v mvn),,maven)
 COMPILER := $(if $(shell command -v cc),,build-essential)
 PACKAGES := $(COMPILER) $(JAVA) $(NODE) zookeeper
 
@@ -49,4 +51,4 @@ install:
 	@scripts/install-packages $(PACKAGES)
 
 install-tests: install
-	@scripts/install-packages chromium chromium-driver
+	@scripts/install-packages chromium chromium-driver $(MAVEN)

@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
+use crate::launch::let_go;
 use rampart::{
     launch::{LaunchError, Managed, NodeAction, ProcessKind, Recipe, launcher, managed_base, reap_orphans},
     model::{Clock, RunId},
@@ -249,7 +250,7 @@ async fn a_port_that_was_taken_meanwhile_is_named() {
         let why = format!("its {what} {address} is in use by another process; free it and start it again");
         assert_eq!(error, format!("cannot start {name}: {why}"));
         assert_eq!(kind(&*managed, name), before, "a start that fails leaves things as they were");
-        drop(thief);
+        let_go(thief).await;
     }
     managed.control(name, NodeAction::Start).await.unwrap();
     until_one_leads(&names).await;
@@ -294,7 +295,7 @@ async fn servers_of_one_port_have_addresses_of_their_own() {
     recipe.zoo_cfg.insert("clientPort".to_owned(), port.to_string());
     let error = start(&recipe).await.unwrap_err().to_string();
     assert!(error.contains(&format!("127.0.0.2:{port} is in use")), "{error}");
-    drop(thief);
+    let_go(thief).await;
     let managed = start(&recipe).await.unwrap();
     assert_eq!(names(&*managed), [1, 2, 3].map(|id| format!("127.0.0.{id}:{port}")));
     managed.stop().await;

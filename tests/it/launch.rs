@@ -46,6 +46,19 @@ async fn until(managed: &dyn Managed, wanted: impl Fn(&ProcessKind) -> bool) -> 
     panic!("the process stays {:?}", managed.process_states());
 }
 
+/// Lets a port go. A process that another test just starts holds a copy of the socket until it runs its program.
+pub(super) async fn let_go(listener: std::net::TcpListener) {
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    for _ in 0..6_000 {
+        if std::net::TcpListener::bind(address).is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{address} stays in use");
+}
+
 #[tokio::test]
 async fn a_server_starts_serves_and_leaves_nothing() {
     let managed = start(&recipe()).await.unwrap();
@@ -100,7 +113,7 @@ async fn a_port_in_use_is_named() {
     recipe.zoo_cfg.insert("clientPort".to_owned(), port.to_string());
     let error = start(&recipe).await.unwrap_err().to_string();
     assert!(error.contains(&format!("127.0.0.1:{port} is in use")), "{error}");
-    drop(taken);
+    let_go(taken).await;
     let managed = start(&recipe).await.unwrap();
     assert_eq!(managed.nodes()[0].name, format!("127.0.0.1:{port}"));
     managed.stop().await;

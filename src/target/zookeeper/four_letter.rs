@@ -73,7 +73,7 @@ pub async fn ask(
 
 async fn exchange(server: SocketAddr, source: Option<IpAddr>, command: &str, limit: usize) -> Result<String, AskError> {
     let silent = |condition, text: String| AskError::Silent { condition, text };
-    let unreachable = |error: io::Error| silent(Condition::Unreachable, format!("{server}: {error}"));
+    let unreachable = |error: io::Error| silent(unconnected(error.kind()), format!("{server}: {error}"));
     let socket = if server.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(unreachable)?;
     if let Some(source) = source {
         socket.bind(SocketAddr::new(source, 0)).map_err(unreachable)?;
@@ -98,6 +98,13 @@ async fn exchange(server: SocketAddr, source: Option<IpAddr>, command: &str, lim
         Ok(_) => classify(String::from_utf8_lossy(&answer).into_owned()),
         Err(error) => Err(silent(Condition::Empty, format!("{server} broke off its answer to {command}: {error}"))),
     }
+}
+
+/// What a failure to connect says. A server at its limit may close so soon after accepting that connecting itself ends
+/// with the close.
+fn unconnected(error: io::ErrorKind) -> Condition {
+    let closed = matches!(error, io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+    if closed { Condition::Empty } else { Condition::Unreachable }
 }
 
 /// Sorts an answer by what it says: ZooKeeper reports refusals in words.
@@ -168,6 +175,13 @@ mod tests {
             drop(stream);
         });
         assert_eq!(ask(address, None, "srvr", WITHIN).await.unwrap_err().condition(), Condition::Empty);
+    }
+
+    #[test]
+    fn a_close_while_connecting_is_empty_too() {
+        assert_eq!(unconnected(io::ErrorKind::BrokenPipe), Condition::Empty);
+        assert_eq!(unconnected(io::ErrorKind::ConnectionReset), Condition::Empty);
+        assert_eq!(unconnected(io::ErrorKind::ConnectionRefused), Condition::Unreachable);
     }
 
     #[tokio::test]
