@@ -181,7 +181,12 @@ impl Floor {
 
     /// What the target counts beyond what it counted when it was empty.
     async fn count(&mut self, trial: &mut Trial) {
-        let counts = tokio::time::timeout(COUNTS_LIMIT, self.target.counts()).await.unwrap_or_default();
+        let cancel = self.intake.cancel_token();
+        let counts = tokio::select! {
+            // A target that takes its time for this must not keep its load on it.
+            () = cancel.cancelled() => BTreeMap::new(),
+            counts = tokio::time::timeout(COUNTS_LIMIT, self.target.counts()) => counts.unwrap_or_default(),
+        };
         if trial.load == 0 {
             self.empty_counts = counts;
             return;

@@ -198,6 +198,8 @@ struct Shared {
     links: Mutex<Vec<(TcpStream, TcpStream)>>,
     /// Nothing of the load passes, and nothing says so.
     held: AtomicBool,
+    /// Questions for the long list are not passed on.
+    mute: AtomicBool,
     /// So many large packets of the load are still to come of which every other one is lost with its connection.
     lossy: AtomicUsize,
 }
@@ -206,8 +208,13 @@ impl Proxy {
     pub fn start(to: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        let shared =
-            Arc::new(Shared { to, links: Mutex::default(), held: AtomicBool::new(false), lossy: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared {
+            to,
+            links: Mutex::default(),
+            held: AtomicBool::new(false),
+            mute: AtomicBool::new(false),
+            lossy: AtomicUsize::new(0),
+        });
         let of_threads = Arc::clone(&shared);
         std::thread::spawn(move || {
             for near in listener.incoming() {
@@ -239,6 +246,11 @@ impl Proxy {
         links.len()
     }
 
+    /// Leaves every `mntr` from here on without an answer.
+    pub fn mute(&self) {
+        self.shared.mute.store(true, Ordering::Relaxed);
+    }
+
     /// Of so many packets with more than a few requests, every other one does not arrive, and its connection is gone.
     pub fn lose(&self, packets: usize) {
         self.shared.lossy.store(packets, Ordering::Relaxed);
@@ -262,6 +274,9 @@ fn pass(mut from: TcpStream, mut to: TcpStream, shared: &Shared, is_load: bool, 
     let mut bytes = vec![0; 64 << 10];
     loop {
         let read = from.read(&mut bytes).unwrap_or(0);
+        if shared.mute.load(Ordering::Relaxed) && bytes[..read] == *b"mntr" {
+            continue;
+        }
         while is_load && shared.held.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(5));
         }

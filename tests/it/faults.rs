@@ -12,7 +12,7 @@ use rampart::{
 use sysinfo::Signal;
 
 use crate::{
-    engine_run::{Run, alone, config, counts, exact, pid, recipe, run, scenario, signal, until_counts},
+    engine_run::{Proxy, Run, alone, config, counts, exact, pid, recipe, run, scenario, signal, until_counts},
     zookeeper::Server,
 };
 
@@ -258,6 +258,22 @@ async fn a_run_cancelled_while_it_fills_leaves_nothing() {
     let last = zxid();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(zxid(), last);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_cancelled_while_its_target_counts_does_not_wait_for_it() {
+    let server = Server::start("", &[]);
+    let before = counts(server.addr).await;
+    let proxy = Proxy::start(server.addr);
+    let mut run = Run::start(&scenario("use = \"zk\"", LEVELS, RESTING, ""), &config(proxy.addr, ""));
+    run.phase(Phase::Settling, 1).await;
+    proxy.mute();
+    // Settling ends after one second; the count that follows would give up after twenty.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    run.cancel.cancel();
+    let verdict = tokio::time::timeout(Duration::from_secs(12), run.verdict()).await.expect("the run waits on");
+    assert_eq!(ended(&verdict), (Status::Aborted, StopCode::UserAbort, 8));
+    assert_eq!(counts(server.addr).await["znode_count"], before["znode_count"], "nothing is left");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
