@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 /// Only keeps a broken engine from hanging the tests.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A domain of 138 znodes: enough to see everything, little enough for a busy machine.
+/// A small domain: enough to see everything, little enough for a busy machine.
 pub const SMALL: &str = "executors = 2\njobs = 3\nshards = 2\nfill_per_s = 20\n";
 
 /// Tests whose measurements would disturb each other hold this while they run.
@@ -89,7 +89,10 @@ impl Run {
     pub async fn until<T>(&mut self, wanted: impl Fn(&RunEvent) -> Option<T>) -> T {
         loop {
             let event = tokio::time::timeout(PATIENCE, self.events.recv()).await.expect("the engine says nothing");
-            let event = event.unwrap_or_else(|| panic!("the run is over: {:#?}", self.seen.last()));
+            let Some(event) = event else {
+                let Some(RunEvent::Verdict { verdict, .. }) = self.seen.last() else { panic!("the run is over") };
+                panic!("the run is over: {}", verdict.sentence);
+            };
             let found = wanted(&event);
             self.seen.push(event);
             if let Some(found) = found {
