@@ -109,7 +109,7 @@ fn every_load_held(history: &[Trial]) -> bool {
 }
 
 fn shows_load(trial: &Trial) -> bool {
-    !attribution::signs_of_load(trial).is_empty()
+    trial.rules.iter().any(|reading| reading.broke == Some(true)) || !attribution::signs_of_load(trial).is_empty()
 }
 
 /// The exit codes of design 7, fixed.
@@ -390,8 +390,8 @@ mod tests {
         (empty.outcome, empty.stop_code) = (Void, Some(StopCode::TargetUnhealthy));
         empty.remarks = vec!["a ended".into()];
         for (history, stop, said) in [
-            (vec![verdict.steps[0].clone(), late], StopCode::GeneratorSaturated, "judge: the generator was late;"),
-            (vec![empty], StopCode::TargetUnhealthy, "The run failed: a ended;"),
+            (vec![verdict.steps[0].clone(), late], StopCode::GeneratorSaturated, "judge: the generator was late"),
+            (vec![empty], StopCode::TargetUnhealthy, "The run failed: a ended"),
         ] {
             let rules = rules();
             let question = Question {

@@ -17,6 +17,7 @@ use crate::{
         CountCheck, Health, HistogramRecord, Incident, IncidentKind, Load, Outcome, Phase, RunEvent, Sample, Trial,
         clock,
     },
+    target::Counts,
     workload::{ProbeReport, Progress, Window},
 };
 
@@ -194,7 +195,12 @@ impl Floor {
 
     /// What the target counts beyond what it counted when it was empty.
     async fn count(&mut self, trial: &mut Trial) {
-        self.counts = tokio::time::timeout(COUNTS_LIMIT, self.target.counts()).await.unwrap_or_default();
+        let cancel = self.intake.cancel_token();
+        self.counts = tokio::select! {
+            // A target that takes its time for this must not keep its load on it.
+            () = cancel.cancelled() => Counts::default(),
+            counts = tokio::time::timeout(COUNTS_LIMIT, self.target.counts()) => counts.unwrap_or_default(),
+        };
         trial.census.clone_from(&self.counts.total);
         if trial.load == 0 {
             self.empty_counts.clone_from(&trial.census);

@@ -185,7 +185,9 @@ async fn watches_that_fire_while_their_connection_is_gone_are_armed_again() {
         tokio::time::sleep(Duration::from_millis(1_500)).await;
     }
     let (readings, verdict) = watched(&mut run, server.addr).await;
-    let trial = verdict.steps.last().unwrap();
+    // A busy machine may void the trial for the generator's own lag; it is then measured again, without cuts.
+    let cut = |trial: &&Trial| amount(trial, IncidentKind::ConnectionClosed) > 0.0;
+    let trial = verdict.steps.iter().find(cut).expect("a trial whose connections were closed");
     let watches = before["watch_count"] + i64::try_from(trial.counts[1].expected).unwrap();
     let late = readings.iter().skip(readings.len() / 2).map(|reading| reading.0);
     assert_eq!(late.max(), Some(watches), "{readings:?}");

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 /// Only keeps a broken engine from hanging the tests.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A domain of 138 znodes: enough to see everything, little enough for a busy machine.
+/// A small domain: enough to see everything, little enough for a busy machine.
 pub const SMALL: &str = "executors = 2\njobs = 3\nshards = 2\nfill_per_s = 20\n";
 
 /// Tests whose measurements would disturb each other hold this while they run.
@@ -89,7 +89,10 @@ impl Run {
     pub async fn until<T>(&mut self, wanted: impl Fn(&RunEvent) -> Option<T>) -> T {
         loop {
             let event = tokio::time::timeout(PATIENCE, self.events.recv()).await.expect("the engine says nothing");
-            let event = event.unwrap_or_else(|| panic!("the run is over: {:#?}", self.seen.last()));
+            let Some(event) = event else {
+                let Some(RunEvent::Verdict { verdict, .. }) = self.seen.last() else { panic!("the run is over") };
+                panic!("the run is over: {}", verdict.sentence);
+            };
             let found = wanted(&event);
             self.seen.push(event);
             if let Some(found) = found {
@@ -198,6 +201,8 @@ struct Shared {
     links: Mutex<Vec<(TcpStream, TcpStream)>>,
     /// Nothing of the load passes, and nothing says so.
     held: AtomicBool,
+    /// Questions for the long list are not passed on.
+    mute: AtomicBool,
     /// So many large packets of the load are still to come of which every other one is lost with its connection.
     lossy: AtomicUsize,
 }
@@ -206,8 +211,13 @@ impl Proxy {
     pub fn start(to: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        let shared =
-            Arc::new(Shared { to, links: Mutex::default(), held: AtomicBool::new(false), lossy: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared {
+            to,
+            links: Mutex::default(),
+            held: AtomicBool::new(false),
+            mute: AtomicBool::new(false),
+            lossy: AtomicUsize::new(0),
+        });
         let of_threads = Arc::clone(&shared);
         std::thread::spawn(move || {
             for near in listener.incoming() {
@@ -239,6 +249,11 @@ impl Proxy {
         links.len()
     }
 
+    /// Leaves every `mntr` from here on without an answer.
+    pub fn mute(&self) {
+        self.shared.mute.store(true, Ordering::Relaxed);
+    }
+
     /// Of so many packets with more than a few requests, every other one does not arrive, and its connection is gone.
     pub fn lose(&self, packets: usize) {
         self.shared.lossy.store(packets, Ordering::Relaxed);
@@ -262,6 +277,9 @@ fn pass(mut from: TcpStream, mut to: TcpStream, shared: &Shared, is_load: bool, 
     let mut bytes = vec![0; 64 << 10];
     loop {
         let read = from.read(&mut bytes).unwrap_or(0);
+        if shared.mute.load(Ordering::Relaxed) && bytes[..read] == *b"mntr" {
+            continue;
+        }
         while is_load && shared.held.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(5));
         }

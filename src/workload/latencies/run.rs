@@ -114,7 +114,7 @@ impl<'a> Run<'a> {
         self.site.clock.now_ns()
     }
 
-    fn over(&self) -> bool {
+    pub(super) fn over(&self) -> bool {
         self.window.cancelled.load(Ordering::Relaxed)
     }
 

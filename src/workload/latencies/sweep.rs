@@ -8,14 +8,16 @@ use super::run::Run;
 
 /// Deletes under way when the probe removes what it left.
 pub(super) const WINDOW: u32 = 64;
-/// How long removing that, and closing, may take.
-const AFTER_NS: i64 = 5_000_000_000;
+/// How long removing that, and closing, may take: longer than a pause that a session survives. A run that is being
+/// stopped waits only a moment: its root goes as a whole.
+const AFTER_NS: i64 = 20_000_000_000;
+const AFTER_STOP_NS: i64 = 1_000_000_000;
 
 impl Run<'_> {
     /// Removes what a cut left (it would stand in the counts of later steps), closes what is open, hears the last
     /// watches.
     pub(super) fn close(&mut self) {
-        let give_up_ns = self.now_ns() + AFTER_NS;
+        let give_up_ns = self.now_ns() + if self.over() { AFTER_STOP_NS } else { AFTER_NS };
         self.sweep(give_up_ns);
         for server in &mut self.servers {
             if let Some(session) = server.session
