@@ -22,6 +22,7 @@ export function follow(run, charts) {
     if (run.querySelectorAll("[data-part]").length !== fresh.querySelectorAll("[data-part]").length) {
       run.replaceChildren(...fresh.childNodes);
       charts.collect();
+      again();
       return;
     }
     for (const part of fresh.querySelectorAll("[data-part]")) {
@@ -30,6 +31,7 @@ export function follow(run, charts) {
       if (part.dataset.part === "over-time") overTime(old, part, charts);
       else if (old.innerHTML !== part.innerHTML) keepOpen(old, part);
     }
+    again();
   };
   const soon = (wait = 250) => {
     if (over) return;
@@ -37,7 +39,21 @@ export function follow(run, charts) {
     pending = setTimeout(() => replace().catch(() => soon(3000)), wait);
   };
 
+  // What was heard since the page was made: the server stores figures a few seconds later, so that a fresh part is older.
+  const heard = { readings: new Map(), progress: null };
+  const read = () => {
+    for (const place of run.querySelectorAll("[data-reading]")) {
+      const value = heard.readings.get(`${place.dataset.metric} ${place.dataset.node}`);
+      if (value !== undefined) place.textContent = figure(value / Number(place.dataset.by));
+    }
+  };
+  const again = () => {
+    read();
+    if (heard.progress) confirm(...heard.progress);
+  };
+
   const confirm = (confirmed, asked) => {
+    heard.progress = [confirmed, asked];
     const bar = run.querySelector("[data-confirmed]");
     if (!bar) return;
     if (asked) bar.max = asked;
@@ -50,15 +66,14 @@ export function follow(run, charts) {
       for (const sample of event.samples) {
         charts.add(sample);
         if (sample.metric === "load_confirmed") confirm(sample.value);
-        for (const place of run.querySelectorAll("[data-reading]")) {
-          if (place.dataset.metric === sample.metric && place.dataset.node === sample.node) {
-            place.textContent = figure(sample.value / Number(place.dataset.by));
-          }
-        }
+        heard.readings.set(`${sample.metric} ${sample.node}`, sample.value);
       }
+      read();
       charts.refresh();
     },
     progress: (event) => confirm(event.confirmed, event.asked),
+    // Another load: what was heard of the last one is not of this one.
+    phase: () => (heard.progress = null),
   };
   const take = (message) => {
     const event = JSON.parse(message.data);

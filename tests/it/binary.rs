@@ -180,6 +180,15 @@ fn files(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.path().display().to_string()).collect()
 }
 
+/// Kills every process that carries this on its command line: the path of a folder that only it was given.
+pub fn kill_all_with(mark: &str) {
+    for (pid, process) in processes(ProcessesToUpdate::All).processes() {
+        if process.cmd().iter().any(|word| word.to_string_lossy().contains(mark)) {
+            signal(pid.as_u32(), Signal::Kill);
+        }
+    }
+}
+
 fn processes(which: ProcessesToUpdate<'_>) -> System {
     let mut system = System::new().unwrap();
     let kind = ProcessRefreshKind::nothing().with_cmd(UpdateKind::Always).without_tasks();
