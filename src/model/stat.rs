@@ -103,7 +103,7 @@ impl SeriesStat {
 pub struct Health {
     /// 99th percentile of how late due operations were sent, in microseconds; absent when none were due.
     pub start_lag_p99_us: Option<u64>,
-    /// Operations that were due and never sent.
+    /// Operations that were due and never sent, because the target had not answered those before.
     pub missed: u64,
     /// Share of all cores of this machine that Rampart used (0..1); absent when it was not sampled.
     pub cpu_share: Option<f64>,

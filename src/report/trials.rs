@@ -22,7 +22,7 @@ pub fn all(detail: &RunDetail) -> Table {
             Column::figures("settle_s", "settle", "s"),
             Column::figures("measure_s", "measure", "s"),
             Column::figures("start_lag_p99_ms", "start lag p99", "ms"),
-            Column::figures("missed", "missed", ""),
+            Column::figures("missed", "due, not sent", ""),
             Column::figures("generator_cpu_percent", "generator CPU", "%"),
             Column::words("why", "why, and what happened"),
         ],

@@ -390,7 +390,7 @@ async fn what_a_crashed_run_left_is_kept_while_its_lease_lives_and_cleaned_after
     let output = rampart(&["clean", "zk"]).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{said}");
-    contains(&said, &["removed /rampart-", "1 roots and ", " znodes removed from zk"]);
+    contains(&said, &["removed /rampart-", "1 root and ", " znodes removed from zk"]);
     assert_eq!(counts(server.addr).await["znode_count"], before["znode_count"], "nothing is left");
 }
 
