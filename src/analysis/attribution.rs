@@ -105,10 +105,11 @@ pub fn explain(history: &[Trial], decisive: &Trial) -> Vec<Evidence> {
     chain
 }
 
-/// The first step from which the same evidence showed without a gap up to the end.
+/// The first step from which the same evidence showed, as surely as now, without a gap up to the end. What is ruled out
+/// is ruled out of the decisive trial alone.
 fn since(history: &[Trial], found: &Evidence, node: &str) -> Option<u32> {
     if found.certainty == Certainty::RuledOut {
-        return Some(0);
+        return None;
     }
     let name = &found.readings.first()?.name;
     history
@@ -116,7 +117,7 @@ fn since(history: &[Trial], found: &Evidence, node: &str) -> Option<u32> {
         .rev()
         .take_while(|trial| {
             [heap(trial, node), pauses(trial, node), cpu(trial, node)].into_iter().flatten().any(|old| {
-                old.certainty != Certainty::RuledOut
+                rank(old.certainty) <= rank(found.certainty)
                     && old.readings.first().is_some_and(|reading| &reading.name == name)
             })
         })
@@ -221,4 +222,32 @@ fn evidence(certainty: Certainty, node: &str, text: String, readings: Vec<Readin
 
 fn reading(name: &str, node: &str, value: f64, unit: &str) -> Reading {
     Reading { name: name.to_owned(), node: node.to_owned(), value, unit: unit.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::analysis::judge::tests::trial;
+
+    #[test]
+    fn a_full_heap_is_dated_from_when_it_was_full_and_not_from_when_it_filled_up() {
+        let stat = |value| SeriesStat { mean: value, min: value, max: value, last: value, readings: 5 };
+        let history: Vec<Trial> = [30.0, 75.0, 90.0, 95.0]
+            .iter()
+            .zip(0..)
+            .map(|(used, step)| {
+                let mut made = trial(step, u64::from(step), vec![]);
+                let heap =
+                    [("heap_after_gc_bytes".to_owned(), stat(*used)), ("heap_max_bytes".to_owned(), stat(100.0))];
+                made.nodes.insert("a".into(), BTreeMap::from(heap));
+                made
+            })
+            .collect();
+        let since = |decisive: usize| explain(&history[..=decisive], &history[decisive])[0].since_step;
+        assert_eq!(since(3), Some(2), "full from step 2; at step 1 it only filled up");
+        assert_eq!(since(1), Some(1));
+        assert_eq!(since(0), Some(0), "ruled out of the trial that was looked at");
+    }
 }

@@ -249,6 +249,19 @@ mod tests {
         vec![Rule::ThroughputDrop { operation: "get".into(), below: 0.6, baseline: Baseline::default() }]
     }
 
+    fn question(rules: &[Rule]) -> Question<'_> {
+        Question {
+            run: RunId::new(),
+            arm: 0,
+            axis: "domains",
+            unit: "domains",
+            rules,
+            required: None,
+            shared_machine: false,
+            reason: None,
+        }
+    }
+
     /// A run of trials, each a step with its load and outcome; broken ones twice.
     fn concluded(trials: &[(u64, Outcome)], stop: StopCode, required: Option<u64>) -> Verdict {
         let mut history: Vec<Trial> = Vec::new();
@@ -263,16 +276,7 @@ mod tests {
             }
         }
         let rules = rules();
-        let question = Question {
-            run: RunId::new(),
-            arm: 0,
-            axis: "domains",
-            unit: "domains",
-            rules: &rules,
-            required,
-            shared_machine: true,
-            reason: None,
-        };
+        let question = Question { required, shared_machine: true, ..question(&rules) };
         conclude(&question, &history, stop)
     }
 
@@ -335,16 +339,7 @@ mod tests {
         void.remarks = vec!["the generator was late".to_owned()];
         void.rules.iter_mut().for_each(|rule| rule.broke = Some(true));
         let rules = rules();
-        let question = Question {
-            run: RunId::new(),
-            arm: 0,
-            axis: "domains",
-            unit: "domains",
-            rules: &rules,
-            required: None,
-            shared_machine: false,
-            reason: None,
-        };
+        let question = question(&rules);
         let verdict = conclude(&question, &history, StopCode::GeneratorSaturated);
         assert!(verdict.sentence.ends_with("not fit to judge: the generator was late."), "{}", verdict.sentence);
         let verdict = concluded(&[(0, Base), (10, Void)], StopCode::GeneratorSaturated, None);
@@ -366,16 +361,7 @@ mod tests {
         (flash.outcome, flash.stop_code) = (Broke, Some(StopCode::ThroughputDrop));
         history.insert(2, flash);
         let rules = rules();
-        let question = Question {
-            run: RunId::new(),
-            arm: 0,
-            axis: "domains",
-            unit: "domains",
-            rules: &rules,
-            required: None,
-            shared_machine: false,
-            reason: None,
-        };
+        let question = question(&rules);
         let verdict = conclude(&question, &history, StopCode::MaxLoad);
         assert_eq!((verdict.status, verdict.first_bad, verdict.last_good), (Status::NotReached, None, Some(20)));
     }
@@ -394,16 +380,7 @@ mod tests {
             (vec![empty], StopCode::TargetUnhealthy, "The run failed: a ended"),
         ] {
             let rules = rules();
-            let question = Question {
-                run: RunId::new(),
-                arm: 0,
-                axis: "domains",
-                unit: "domains",
-                rules: &rules,
-                required: None,
-                shared_machine: false,
-                reason: None,
-            };
+            let question = question(&rules);
             let verdict = conclude(&question, &history, stop);
             assert!(verdict.sentence.contains(said), "{}", verdict.sentence);
         }
@@ -418,16 +395,7 @@ mod tests {
             slow.rules.clear();
         }
         let rules = rules();
-        let question = Question {
-            run: RunId::new(),
-            arm: 0,
-            axis: "domains",
-            unit: "domains",
-            rules: &rules,
-            required: None,
-            shared_machine: false,
-            reason: None,
-        };
+        let question = question(&rules);
         let verdict = conclude(&question, &history, StopCode::CannotApply);
         assert_eq!((verdict.status, verdict.exit_code), (Status::Failed, 6), "{}", verdict.sentence);
         assert_eq!((verdict.last_good, verdict.first_bad), (Some(10), None));
@@ -449,16 +417,7 @@ mod tests {
         });
         history.push(dead);
         let rules = rules();
-        let question = Question {
-            run: RunId::new(),
-            arm: 0,
-            axis: "domains",
-            unit: "domains",
-            rules: &rules,
-            required: None,
-            shared_machine: false,
-            reason: None,
-        };
+        let question = question(&rules);
         let verdict = conclude(&question, &history, StopCode::TargetSaturated);
         assert_eq!((verdict.status, verdict.first_bad), (Status::CapacityFound, Some(20)));
         assert!(verdict.sentence.contains("the heap is full"), "{}", verdict.sentence);
