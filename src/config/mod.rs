@@ -16,7 +16,10 @@ pub use read::{Document, read_value};
 use crate::{
     launch::{NamedCommand, Recipe},
     model::{Fault, Faults},
-    target::TargetSpec,
+    target::{
+        TargetSpec,
+        zookeeper::{self, TlsOptions, tls::TlsFiles},
+    },
 };
 
 /// A configuration, with built-in recipes where the file names none of that name.
@@ -79,6 +82,7 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, Faults> {
         let built_in: Self = Document::parse(BUILT_IN)?.read()?;
         let document = Document::parse(text)?;
+        check_targets(&document)?;
         let mut config: Self = document.read()?;
         for (name, recipe) in built_in.recipes {
             config.recipes.entry(name).or_insert(recipe);
@@ -90,14 +94,14 @@ impl Config {
     fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (name, target) in &self.targets {
-            let TargetSpec::Zookeeper(zookeeper) = target;
-            if zookeeper.servers.is_empty() {
+            let TargetSpec::Zookeeper(spec) = target;
+            if spec.servers.is_empty() {
                 faults.push(Fault::new(
                     format!("targets.{name}.servers"),
                     "is empty; at least one address:port is needed",
                 ));
             }
-            let chroot = &zookeeper.chroot;
+            let chroot = &spec.chroot;
             if !chroot.is_empty() && (!chroot.starts_with('/') || chroot.ends_with('/')) {
                 faults.push(Fault::new(
                     format!("targets.{name}.chroot"),
@@ -112,6 +116,27 @@ impl Config {
         }
         faults
     }
+}
+
+/// Keys by which other clients are told to sign in by SASL.
+const KERBEROS_KEYS: &[&str] = &["sasl", "kerberos", "principal", "keytab", "jaas"];
+
+/// Faults of targets that reading them as a whole would tell without their field, or as an unknown key.
+fn check_targets(document: &Document<'_>) -> Result<(), Faults> {
+    let mut faults = Vec::new();
+    for (name, target) in document.tables("targets") {
+        let asked = KERBEROS_KEYS.iter().filter(|key| target.contains_key(**key));
+        faults.extend(asked.map(|key| Fault::new(format!("targets.{name}.{key}"), zookeeper::NO_KERBEROS)));
+        let Some(tls) = target.get("tls") else { continue };
+        let at = format!("targets.{name}.tls");
+        match read_value::<TlsFiles>(tls.clone(), &at).map(TlsOptions::try_from) {
+            Err(fault) => faults.push(fault),
+            Ok(Err(error)) => faults.push(Fault::new(format!("{at}.{}", error.field), error.message)),
+            Ok(Ok(_)) => {}
+        }
+    }
+    let faults: Vec<_> = faults.into_iter().map(|fault| document.locate(fault)).collect();
+    if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
 }
 
 #[cfg(test)]
@@ -132,6 +157,51 @@ mod tests {
         let faults = Config::parse("[targets.staging]\nkind = \"zookeeper\"\nservers = []\n").unwrap_err();
         assert_eq!(faults.0[0].line, Some(3));
         assert_eq!(faults.0[0].field, "targets.staging.servers");
+    }
+
+    #[test]
+    fn kerberos_is_refused_by_name() {
+        for key in ["sasl", "kerberos", "keytab"] {
+            let text = format!("[targets.a]\nkind = \"zookeeper\"\nservers = [\"127.0.0.1:1\"]\n{key} = \"x\"\n");
+            let faults = Config::parse(&text).unwrap_err();
+            assert_eq!((faults.0[0].field.clone(), faults.0[0].line), (format!("targets.a.{key}"), Some(4)));
+            assert!(faults.0[0].message.contains("SASL (Kerberos), which Rampart does not speak"), "{faults}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_tls_that_cannot_be_used_is_named_with_its_field() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let ca = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(path("ca.pem"), ca.cert.pem()).unwrap();
+        std::fs::write(path("key.pem"), ca.signing_key.serialize_pem()).unwrap();
+        let read = |keys: &str| {
+            let text =
+                format!("[targets.a]\nkind = \"zookeeper\"\nservers = [\"127.0.0.1:1\"]\n\n[targets.a.tls]\n{keys}");
+            Config::parse(&text.replace('@', dir.path().to_str().unwrap()))
+        };
+        read("ca = \"@/ca.pem\"\n").unwrap();
+        read("ca = \"@/ca.pem\"\ncert = \"@/ca.pem\"\nkey = \"@/key.pem\"\nserver_name = \"zk.example\"\n").unwrap();
+        for (keys, at, words) in [
+            ("", "", "missing field `ca`".to_owned()),
+            ("ca = \"@/none.pem\"\n", ".ca", format!("{:?} cannot be read: No such file", path("none.pem"))),
+            ("ca = \"@/key.pem\"\n", ".ca", format!("{:?} cannot be used: there is no certificate", path("key.pem"))),
+            ("ca = \"@/ca.pem\"\ncert = \"@/ca.pem\"\n", ".cert", "needs a key: both or neither".to_owned()),
+            ("ca = \"@/ca.pem\"\nkey = \"@/key.pem\"\n", ".key", "needs a cert: both or neither".to_owned()),
+            (
+                "ca = \"@/ca.pem\"\ncert = \"@/ca.pem\"\nkey = \"@/ca.pem\"\n",
+                ".key",
+                format!("{:?} cannot be used", path("ca.pem")),
+            ),
+            ("ca = \"@/ca.pem\"\nserver_name = \"a b\"\n", ".server_name", "\"a b\" is neither".to_owned()),
+            ("ca = \"@/ca.pem\"\nverify = false\n", ".verify", "unknown field `verify`".to_owned()),
+        ] {
+            let faults = read(keys).unwrap_err();
+            assert!(faults.0[0].field.starts_with(&format!("targets.a.tls{at}")), "{faults}");
+            assert!(faults.0[0].line >= Some(5), "{faults}");
+            assert!(faults.to_string().contains(&words), "{faults}");
+        }
     }
 
     #[test]

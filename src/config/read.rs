@@ -32,6 +32,12 @@ impl<'t> Document<'t> {
         read_value(toml::Value::Table(self.table.clone()), "").map_err(|fault| Faults(vec![self.locate(fault)]))
     }
 
+    /// Tables by name: each `[targets.NAME]`, for `targets`.
+    pub(super) fn tables(&self, of: &str) -> impl Iterator<Item = (&str, &toml::Table)> {
+        let tables = self.table.get(of).and_then(toml::Value::as_table).into_iter().flatten();
+        tables.filter_map(|(name, table)| Some((name.as_str(), table.as_table()?)))
+    }
+
     /// Adds the line to a fault that names its field.
     #[must_use]
     pub fn locate(&self, mut fault: Fault) -> Fault {

@@ -79,6 +79,7 @@ impl Managed for Target {
             digest: None,
             admin_urls: self.servers.iter().filter_map(|server| server.info.as_ref()?.admin_url.clone()).collect(),
             source_addresses: Vec::new(),
+            tls: None,
         })
     }
 

@@ -21,6 +21,7 @@ fn spec(server: &Server, chroot: &str) -> ZookeeperSpec {
         digest: None,
         admin_urls: Vec::new(),
         source_addresses: Vec::new(),
+        tls: None,
     }
 }
 

@@ -379,6 +379,7 @@ async fn what_a_crashed_run_left_is_kept_while_its_lease_lives_and_cleaned_after
         digest: None,
         admin_urls: Vec::new(),
         source_addresses: Vec::new(),
+        tls: None,
     };
     let target = Zookeeper::new(spec, Vec::new());
     let left = target.clean(CleanPace::default()).await.unwrap();

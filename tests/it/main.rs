@@ -29,6 +29,7 @@ mod process;
 mod report;
 mod runs;
 mod sampling;
+mod secure;
 mod store;
 mod stored;
 mod stream;

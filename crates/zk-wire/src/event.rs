@@ -9,6 +9,7 @@ use std::{
 use crate::{
     hub::SessionKey,
     reply::{Reply, ReplyError, WatchKind},
+    tls::{Tls, TlsFault},
 };
 
 /// One thing that happened to a session.
@@ -54,9 +55,18 @@ pub enum Disconnect {
     /// The server sent what this protocol does not have.
     #[error("protocol broken: {0}")]
     Protocol(&'static str),
+    /// TLS was not agreed on, or was broken off.
+    #[error("{0}")]
+    Tls(TlsFault),
 }
 
 impl Disconnect {
+    /// Whether the server let go before it gave a session, as it does at a connection limit.
+    #[must_use]
+    pub const fn is_before_session(self) -> bool {
+        matches!(self, Self::EofBeforeSession | Self::Tls(TlsFault::Closed))
+    }
+
     /// The stable name of the kind of cause.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -68,6 +78,7 @@ impl Disconnect {
             Self::Io(_) => "io",
             Self::ReadTimeout => "read_timeout",
             Self::Protocol(_) => "protocol",
+            Self::Tls(_) => "tls",
         }
     }
 }
@@ -127,10 +138,12 @@ pub struct ConnectOptions {
     /// The last transaction seen by the client; a server that is behind it closes the connection.
     pub last_zxid_seen: i64,
     pub auth: Option<Auth>,
+    /// Speak TLS.
+    pub tls: Option<Tls>,
 }
 
 impl ConnectOptions {
-    /// A new session from any local address: 30 s session timeout, 10 s to connect, 1,000 in flight.
+    /// A new session from any local address, without TLS: 30 s session timeout, 10 s to connect, 1,000 in flight.
     #[must_use]
     pub const fn new(server: SocketAddr) -> Self {
         Self {
@@ -142,6 +155,7 @@ impl ConnectOptions {
             reattach: None,
             last_zxid_seen: 0,
             auth: None,
+            tls: None,
         }
     }
 }

@@ -141,6 +141,8 @@ impl<T: Copy> Hub<T> {
     /// # Errors
     /// When there is no file descriptor or local port left, or the source is no address of this machine.
     pub fn connect(&mut self, options: &ConnectOptions) -> Result<SessionKey, ConnectError> {
+        let tls = options.tls.as_ref().map(|tls| tls.connection(options.server)).transpose();
+        let tls = tls.map_err(ConnectError::Io)?;
         let (stream, refused) = open(options)?;
         let index = match self.free.pop() {
             Some(index) => index,
@@ -162,6 +164,7 @@ impl<T: Copy> Hub<T> {
         let deadline = now + u64::try_from(options.connect_timeout.as_millis()).unwrap_or(u64::MAX / 2);
         self.slots[index as usize].session = Some(Box::new(Session {
             sock,
+            tls,
             server: options.server,
             phase: Phase::Connecting,
             id: options.reattach.unwrap_or(SessionId { id: 0, password: [0; 16] }),

@@ -2,16 +2,18 @@
 
 use std::{
     collections::VecDeque,
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     net::SocketAddr,
 };
 
 use mio::net::TcpStream;
+use rustls::ClientConnection;
 
 use crate::{
     event::{Auth, SessionId},
     pool::Pool,
     request::Op,
+    tls,
 };
 
 /// A request in flight.
@@ -36,6 +38,8 @@ pub(crate) enum Phase {
 #[derive(Debug)]
 pub(crate) struct Session<T> {
     pub(crate) sock: TcpStream,
+    /// Between the socket and the buffers, unless the connection is plain.
+    pub(crate) tls: Option<Box<ClientConnection>>,
     pub(crate) server: SocketAddr,
     pub(crate) phase: Phase,
     pub(crate) id: SessionId,
@@ -92,11 +96,50 @@ impl<T> Session<T> {
         self.ping_out || self.auth_out || self.phase == Phase::Closing || !self.waiting.is_empty()
     }
 
+    /// Whether something waits for the socket to take it.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.out.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Whether TLS is not agreed on yet.
+    pub(crate) fn is_agreeing(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    /// As `read` of the socket, behind TLS if there is any.
+    pub(crate) fn receive(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.sock.read(buf),
+            Some(tls) => tls::receive(tls, &mut self.sock, buf),
+        }
+    }
+
     /// Hands as many bytes to the socket as it takes.
     pub(crate) fn flush(&mut self, now_ms: u64, pool: &mut Pool<Waiting<T>>) -> io::Result<()> {
-        if self.out.is_empty() {
+        if !self.has_unsent() {
             return Ok(());
         }
+        let asked = !self.out.is_empty();
+        let progress = if self.tls.is_some() { self.send_tls()? } else { self.send_plain()? };
+        if progress {
+            self.last_sent = now_ms;
+        }
+        // What TLS sends of its own accord is not answered.
+        if asked && matches!(self.phase, Phase::Up | Phase::Closing) {
+            self.awaiting.get_or_insert(now_ms);
+        }
+        if self.sent == self.out.len() {
+            self.sent = 0;
+            pool.give_buffer(std::mem::take(&mut self.out));
+        } else if self.sent > self.out.len() / 2 {
+            // Sent bytes in front would otherwise pile up while a socket stays full.
+            self.out.drain(..self.sent);
+            self.sent = 0;
+        }
+        Ok(())
+    }
+
+    fn send_plain(&mut self) -> io::Result<bool> {
         let mut progress = false;
         while self.sent < self.out.len() {
             match self.sock.write(&self.out[self.sent..]) {
@@ -113,25 +156,21 @@ impl<T> Session<T> {
                 Err(error) => return Err(error),
             }
         }
-        if progress {
-            self.last_sent = now_ms;
-        }
-        if matches!(self.phase, Phase::Up | Phase::Closing) {
-            self.awaiting.get_or_insert(now_ms);
-        }
-        if self.sent == self.out.len() {
-            self.sent = 0;
-            pool.give_buffer(std::mem::take(&mut self.out));
-        } else if self.sent > self.out.len() / 2 {
-            // Sent bytes in front would otherwise pile up while a socket stays full.
-            self.out.drain(..self.sent);
-            self.sent = 0;
-        }
-        Ok(())
+        Ok(progress)
     }
 
+    fn send_tls(&mut self) -> io::Result<bool> {
+        let Some(tls) = &mut self.tls else { return Ok(false) };
+        let (taken, full) = tls::send(tls, &mut self.sock, &self.out[self.sent..])?;
+        self.sent += taken;
+        self.writable = !full;
+        Ok(taken > 0)
+    }
+
+    /// What TLS keeps is not counted: rustls does not tell.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of::<Self>()
+            + self.tls.as_ref().map_or(0, |tls| size_of_val(&**tls))
             + self.out.capacity()
             + self.partial.capacity()
             + self.waiting.capacity() * size_of::<Waiting<T>>()

@@ -11,9 +11,15 @@ use nix::{
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::event::{ConnectError, ConnectOptions, Disconnect};
+use crate::{
+    event::{ConnectError, ConnectOptions, Disconnect},
+    tls::TlsFault,
+};
 
 pub(crate) fn cause_of(error: &io::Error) -> Disconnect {
+    if let Some(fault) = TlsFault::in_error(error) {
+        return Disconnect::Tls(fault);
+    }
     let kind = error.kind();
     if kind == io::ErrorKind::ConnectionRefused { Disconnect::Refused } else { Disconnect::Io(kind) }
 }

@@ -1,9 +1,6 @@
 //! One pass of a hub: sockets that are ready, timers that have come up, and what they mean for the caller.
 
-use std::{
-    io::{self, Read as _},
-    time::Duration,
-};
+use std::{io, time::Duration};
 
 use crate::{
     code::ErrorCode,
@@ -14,6 +11,7 @@ use crate::{
     request::{self, Request, XID_AUTH, XID_PING, XID_WATCH},
     session::{Phase, Waiting},
     socket::cause_of,
+    tls::{self, TlsFault},
 };
 
 /// Fills of the read buffer that one session gets in one pass, so that a flood starves nobody.
@@ -116,9 +114,7 @@ impl<T: Copy> Hub<T> {
             request::connect(&mut session.out, session.last_zxid, session.timeout_ms, id.id, &id.password);
         }
         session.writable = true;
-        if !session.out.is_empty()
-            && let Err(error) = session.flush(now, pool)
-        {
+        if let Err(error) = session.flush(now, pool) {
             self.doomed.push((key, cause_of(&error)));
         }
     }
@@ -128,9 +124,17 @@ impl<T: Copy> Hub<T> {
         for _ in 0..FILLS {
             let now = self.now_ms();
             let Some(session) = self.get_mut(key).filter(|session| session.phase != Phase::Connecting) else { return };
-            let len = match session.sock.read(buf) {
+            // Behind TLS a short read says nothing of what is left in the socket.
+            let to_the_end = closing || session.tls.is_some();
+            let received = session.receive(buf);
+            // Reading may have made TLS want to say something, such as the end of its handshake.
+            let wakes = session.tls.is_some() && session.has_unsent() && !std::mem::replace(&mut session.dirty, true);
+            let before = session.phase == Phase::Handshake;
+            if wakes {
+                self.dirty.push(key);
+            }
+            let len = match received {
                 Ok(0) => {
-                    let before = session.phase == Phase::Handshake;
                     self.die(key, if before { Disconnect::EofBeforeSession } else { Disconnect::Eof }, out);
                     return;
                 }
@@ -149,7 +153,7 @@ impl<T: Copy> Hub<T> {
                 session.heard(now);
             }
             // A short read empties the socket; whatever comes later raises a new event.
-            if !full && !closing {
+            if !full && !to_the_end {
                 return;
             }
         }
@@ -176,7 +180,10 @@ impl<T: Copy> Hub<T> {
                 return;
             }
             let Some(len) = usize::try_from(i32::from_be_bytes(head)).ok().filter(|&len| len <= max) else {
-                self.die(key, Disconnect::Protocol("length of a frame"), out);
+                let alien = session.phase == Phase::Handshake && tls::is_record(head);
+                let cause =
+                    if alien { Disconnect::Tls(TlsFault::Required) } else { Disconnect::Protocol("length of a frame") };
+                self.die(key, cause, out);
                 return;
             };
             let need = 4 + len - session.partial.len();
@@ -325,7 +332,7 @@ impl<T: Copy> Hub<T> {
                 let third = u64::from(session.timeout_ms / 3);
                 let quiet = now >= session.last_sent + third;
                 // Bytes that the socket does not take are no silence of ours, and a ping behind them no help.
-                if quiet && session.phase == Phase::Up && session.out.is_empty() {
+                if quiet && session.phase == Phase::Up && !session.has_unsent() {
                     session.borrow_out(pool);
                     request::ping(&mut session.out);
                     session.ping_out = true;
@@ -360,6 +367,8 @@ impl<T: Copy> Hub<T> {
         let reset = matches!(cause, Disconnect::Io(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe));
         let early = matches!(session.phase, Phase::Connecting | Phase::Handshake);
         let cause = if early && reset { Disconnect::EofBeforeSession } else { cause };
+        let unagreed = cause == Disconnect::EofBeforeSession && session.is_agreeing();
+        let cause = if unagreed { Disconnect::Tls(TlsFault::Closed) } else { cause };
         while let Some(Waiting { tag, .. }) = session.waiting.pop_front() {
             out.tell(self, Event::Reply { session: key, tag, zxid: 0, result: Err(ReplyError::ConnectionLoss) });
         }

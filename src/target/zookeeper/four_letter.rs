@@ -8,10 +8,12 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpSocket,
     time::timeout,
 };
+use tokio_rustls::TlsConnector;
+use zk_wire::{Tls, TlsFault};
 
 use crate::target::Condition;
 
@@ -61,33 +63,79 @@ pub async fn ask(
     command: &str,
     within: Duration,
 ) -> Result<String, AskError> {
-    match timeout(within, exchange(server, source, command, ANSWER_LIMIT)).await {
+    ask_over(None, server, source, command, within).await
+}
+
+/// As [`ask`], over TLS if there is any.
+///
+/// # Errors
+/// As [`ask`].
+pub async fn ask_over(
+    tls: Option<&Tls>,
+    server: SocketAddr,
+    source: Option<IpAddr>,
+    command: &str,
+    within: Duration,
+) -> Result<String, AskError> {
+    match timeout(within, exchange(tls, server, source, command)).await {
         Ok(answer) => answer,
         // A stopped server still connects until its backlog is full, then its SYNs go unanswered: both are a timeout.
-        Err(_elapsed) => Err(AskError::Silent {
-            condition: Condition::TimedOut,
-            text: format!("no answer to {command} from {server} within {} ms", within.as_millis()),
-        }),
+        Err(_elapsed) => {
+            let text = format!("no answer to {command} from {server} within {} ms", within.as_millis());
+            Err(silent(Condition::TimedOut, text))
+        }
     }
 }
 
-async fn exchange(server: SocketAddr, source: Option<IpAddr>, command: &str, limit: usize) -> Result<String, AskError> {
-    let silent = |condition, text: String| AskError::Silent { condition, text };
+const fn silent(condition: Condition, text: String) -> AskError {
+    AskError::Silent { condition, text }
+}
+
+async fn exchange(
+    tls: Option<&Tls>,
+    server: SocketAddr,
+    source: Option<IpAddr>,
+    command: &str,
+) -> Result<String, AskError> {
     let unreachable = |error: io::Error| silent(unconnected(error.kind()), format!("{server}: {error}"));
     let socket = if server.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(unreachable)?;
     if let Some(source) = source {
         socket.bind(SocketAddr::new(source, 0)).map_err(unreachable)?;
     }
-    let mut stream = socket.connect(server).await.map_err(unreachable)?;
+    let stream = socket.connect(server).await.map_err(unreachable)?;
+    let Some(tls) = tls else { return converse(stream, server, command, ANSWER_LIMIT).await };
+    let (config, name) = tls.for_server(server);
+    match TlsConnector::from(config).connect(name, stream).await {
+        Ok(stream) => converse(stream, server, command, ANSWER_LIMIT).await,
+        Err(error) => Err(unagreed(server, &error)
+            .unwrap_or_else(|| silent(Condition::Empty, format!("{server}: {}", TlsFault::Closed)))),
+    }
+}
 
+/// What a server that is no partner for TLS is told as, if that is what an error says.
+fn unagreed(server: SocketAddr, error: &io::Error) -> Option<AskError> {
+    let fault = TlsFault::in_error(error)?;
+    Some(silent(Condition::Unreachable, format!("{server}: {fault}")))
+}
+
+async fn converse(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    server: SocketAddr,
+    command: &str,
+    limit: usize,
+) -> Result<String, AskError> {
     let mut answer = Vec::new();
     let outcome = async {
         stream.write_all(command.as_bytes()).await?;
+        stream.flush().await?;
         (&mut stream).take(limit as u64 + 1).read_to_end(&mut answer).await
     }
     .await;
     if answer.len() > limit {
         return Err(AskError::TooLong { command: command.to_owned(), limit });
+    }
+    if let Some(error) = outcome.as_ref().err().and_then(|error| unagreed(server, error)) {
+        return Err(error);
     }
     match outcome {
         // At a connection limit the server closes with our four bytes unread, which arrives as a reset or as an end.
@@ -187,9 +235,13 @@ mod tests {
     #[tokio::test]
     async fn long_answers_are_an_error_at_the_limit_only() {
         let address = answering(&[b'x'; 64]).await;
-        assert_eq!(exchange(address, None, "cons", 64).await.unwrap().len(), 64);
+        let talk = async |address: SocketAddr| {
+            let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+            converse(stream, address, "cons", 64).await
+        };
+        assert_eq!(talk(address).await.unwrap().len(), 64);
         let address = answering(&[b'x'; 65]).await;
-        let error = exchange(address, None, "cons", 64).await.unwrap_err();
+        let error = talk(address).await.unwrap_err();
         assert_eq!(error, AskError::TooLong { command: "cons".to_owned(), limit: 64 });
     }
 

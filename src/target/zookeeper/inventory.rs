@@ -15,6 +15,7 @@ use super::{
     server::Server,
     srvr::Srvr,
     stats::Stats,
+    tls,
 };
 use crate::{
     model::{Inventory, Limit, NodeInfo, Setting},
@@ -51,7 +52,9 @@ struct Looked<'a> {
 /// Looks at all servers at once.
 pub(super) async fn take(servers: &[Server]) -> Result<Inventory, TargetError> {
     let looked = join_all(servers.iter().map(look)).await;
-    serving(&looked)?;
+    if let Err(error) = serving(&looked) {
+        return Err(swapped(&looked).await.unwrap_or(error));
+    }
     let mut inventory = Inventory::default();
     for each in &looked {
         let node = node(each, &mut inventory.remarks).await;
@@ -93,6 +96,15 @@ async fn conf(server: &Server) -> Result<(BTreeMap<String, String>, &'static str
 fn parse_conf(text: &str) -> BTreeMap<String, String> {
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned())).collect()
+}
+
+/// Whether none serves because they were asked without TLS where they speak nothing else, or the other way round.
+async fn swapped(looked: &[Looked<'_>]) -> Option<TargetError> {
+    let asked = looked.iter().map(|each| {
+        let (address, with_tls) = (each.server.address, each.server.tls.is_some());
+        tokio::task::spawn_blocking(move || tls::mismatch(address, with_tls))
+    });
+    join_all(asked).await.into_iter().flatten().flatten().next().map(TargetError::Other)
 }
 
 /// At least one server must serve; otherwise what the most telling one said.

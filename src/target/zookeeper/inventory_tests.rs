@@ -3,7 +3,14 @@
 use super::*;
 
 fn server(name: &str) -> Server {
-    Server { name: name.to_owned(), address: name.parse().unwrap(), source: None, admin: None, managed: None }
+    Server {
+        name: name.to_owned(),
+        address: name.parse().unwrap(),
+        source: None,
+        tls: None,
+        admin: None,
+        managed: None,
+    }
 }
 
 fn silent(condition: Condition) -> AskError {

@@ -12,11 +12,13 @@ mod server;
 pub mod snapshots;
 pub mod srvr;
 pub mod stats;
+pub mod tls;
 
 use std::net::SocketAddr;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use zk_wire::{Auth, ConnectOptions};
 
 use super::{Claim, CleanPace, CleanReport, Counts, ManagedNode, Sampler, Target, TargetError};
 use crate::{
@@ -24,6 +26,11 @@ use crate::{
     sample::{Generator, Interface, Process},
 };
 use server::Server;
+pub use tls::TlsOptions;
+
+/// What is said of a target that wants SASL, whether the configuration says so or the server does.
+pub const NO_KERBEROS: &str = "it requires SASL (Kerberos), which Rampart does not speak; what it does speak is digest \
+     (`digest`) and TLS with a client certificate (`tls`): allow one of them there, or test another target";
 
 /// Where a ZooKeeper is, and how to get in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +51,21 @@ pub struct ZookeeperSpec {
     /// addresses when the servers are on loopback.
     #[serde(default)]
     pub source_addresses: Vec<std::net::IpAddr>,
+    /// Speak TLS on the client ports.
+    #[serde(default)]
+    pub tls: Option<Box<TlsOptions>>,
+}
+
+impl ZookeeperSpec {
+    /// How to open a session to one of its servers: with the credentials and the TLS of the target.
+    #[must_use]
+    pub fn connect_options(&self, server: SocketAddr) -> ConnectOptions {
+        ConnectOptions {
+            auth: self.digest.as_deref().map(Auth::digest),
+            tls: self.tls.as_ref().map(|tls| tls.tls().clone()),
+            ..ConnectOptions::new(server)
+        }
+    }
 }
 
 /// A ZooKeeper that can be looked at.

@@ -5,10 +5,12 @@ use std::{
     time::Duration,
 };
 
+use zk_wire::Tls;
+
 use super::{
     ZookeeperSpec,
     admin::Admin,
-    four_letter::{AskError, ask, sampler_source},
+    four_letter::{AskError, ask_over, sampler_source},
     srvr::Srvr,
     stats::Stats,
 };
@@ -26,6 +28,7 @@ pub(super) struct Server {
     pub(super) name: String,
     pub(super) address: SocketAddr,
     pub(super) source: Option<IpAddr>,
+    pub(super) tls: Option<Tls>,
     pub(super) admin: Option<Admin>,
     pub(super) managed: Option<ManagedNode>,
 }
@@ -42,6 +45,7 @@ impl Server {
                 name,
                 address: *address,
                 source: sampler_source(*address),
+                tls: spec.tls.as_ref().map(|tls| tls.tls().clone()),
                 admin: admin_url.and_then(Admin::new),
                 managed,
             }
@@ -63,7 +67,7 @@ impl Server {
 
     /// Asks a four-letter word.
     pub(super) async fn four_letter(&self, command: &str) -> Result<String, AskError> {
-        ask(self.address, self.source, command, SRVR_WITHIN).await
+        ask_over(self.tls.as_ref(), self.address, self.source, command, SRVR_WITHIN).await
     }
 
     /// Asks for the long list: the AdminServer where there is one, which no whitelist restricts, else `mntr`. Tells
@@ -79,7 +83,7 @@ impl Server {
                 Err(_) => {}
             }
         }
-        let text = ask(self.address, self.source, "mntr", STATS_WITHIN).await?;
+        let text = ask_over(self.tls.as_ref(), self.address, self.source, "mntr", STATS_WITHIN).await?;
         let stats = Stats::parse_mntr(&text);
         if stats.is_empty() {
             let text = format!("{} answered mntr without a single figure", self.name);

@@ -64,11 +64,19 @@ fn target(name: &str, spec: &TargetSpec) -> TargetLine {
             kind,
             servers: join(spec.servers.iter()),
             root: if spec.chroot.is_empty() { "/".to_owned() } else { spec.chroot.clone() },
-            sign_in: if spec.digest.is_some() { "digest" } else { "none" },
-            sampling: if spec.admin_urls.is_empty() {
-                "four-letter commands".to_owned()
-            } else {
-                format!("four-letter commands, AdminServer {}", join(spec.admin_urls.iter()))
+            sign_in: match (spec.digest.is_some(), spec.tls.as_ref().is_some_and(|tls| tls.has_certificate())) {
+                (true, true) => "digest, client certificate",
+                (true, false) => "digest",
+                (false, true) => "client certificate",
+                (false, false) => "none",
+            },
+            sampling: {
+                let over_tls = if spec.tls.is_some() { " over TLS" } else { "" };
+                let mut words = format!("four-letter commands{over_tls}");
+                if !spec.admin_urls.is_empty() {
+                    words += &format!(", AdminServer {}", join(spec.admin_urls.iter()));
+                }
+                words
             },
         },
     }

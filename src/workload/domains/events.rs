@@ -93,7 +93,7 @@ impl Core {
         member.in_vain += u32::from(!was_connected);
         member.session = None;
         member.retry_at_ns = now_ns + 500_000_000;
-        if cause == Disconnect::EofBeforeSession && member.id.is_none() {
+        if cause.is_before_session() && member.id.is_none() {
             if member.failed_connects == 0 {
                 member.first_failure_ns = now_ns;
             }
@@ -107,6 +107,12 @@ impl Core {
                     )
                 ));
             }
+        }
+        if let Disconnect::Tls(fault) = cause
+            && !cause.is_before_session()
+        {
+            // Trying again changes no certificate.
+            self.fail(false, format!("a session could not be opened: {fault}"));
         }
         if was_connected {
             self.closed += 1;

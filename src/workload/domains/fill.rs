@@ -76,14 +76,13 @@ impl Core {
             sources => Some(self.site.sources[(number / servers.len()) % sources]),
         };
         ConnectOptions {
-            server,
             source,
             session_timeout_ms: self.options.session_timeout_ms,
             connect_timeout: Duration::from_secs(10),
             max_in_flight: IN_FLIGHT_MAX,
             reattach: member.and_then(|member| member.id),
             last_zxid_seen: member.map_or(0, |member| member.last_zxid),
-            auth: self.spec.digest.as_ref().map(|digest| zk_wire::Auth::digest(digest)),
+            ..self.spec.connect_options(server)
         }
     }
 

@@ -77,14 +77,11 @@ impl Core {
     pub(super) fn janitor_session(&mut self, hub: &mut Hub<Tag>) -> Option<SessionKey> {
         if self.janitor.is_none() {
             let options = ConnectOptions {
-                server: self.spec.servers[0],
                 source: self.site.sources.first().copied(),
                 session_timeout_ms: self.options.session_timeout_ms,
                 connect_timeout: Duration::from_secs(10),
                 max_in_flight: 256,
-                reattach: None,
-                last_zxid_seen: 0,
-                auth: self.spec.digest.as_ref().map(|digest| zk_wire::Auth::digest(digest)),
+                ..self.spec.connect_options(self.spec.servers[0])
             };
             match hub.connect(&options) {
                 Ok(session) => self.janitor = Some(session),

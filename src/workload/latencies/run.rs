@@ -164,8 +164,7 @@ impl<'a> Run<'a> {
                 session_timeout_ms: self.options.session_timeout_ms,
                 connect_timeout: Duration::from_secs(10),
                 max_in_flight: super::sweep::WINDOW,
-                auth: spec.digest.as_ref().map(|digest| zk_wire::Auth::digest(digest)),
-                ..ConnectOptions::new(server.address)
+                ..spec.connect_options(server.address)
             };
             match self.hub.connect(&options) {
                 Ok(session) => server.session = Some(session),

@@ -10,6 +10,9 @@ use std::{
 };
 
 const JAR: &str = "/usr/share/java/zookeeper.jar";
+/// Debian's jar names itself what it needs, but for a few of Netty's, which only TLS needs.
+const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/netty-codec.jar:\
+    /usr/share/java/netty-resolver.jar:/usr/share/java/netty-transport-native-unix-common.jar";
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -36,7 +39,7 @@ impl Server {
         let child = Command::new("java")
             .args(["-Xmx512m", "-XX:+UseSerialGC", "-Dzookeeper.forceSync=no"])
             .args(props)
-            .args(["-cp", JAR, "org.apache.zookeeper.server.ZooKeeperServerMain"])
+            .args(["-cp", CLASS_PATH, "org.apache.zookeeper.server.ZooKeeperServerMain"])
             .arg(dir.path().join("zoo.cfg"))
             .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
@@ -76,7 +79,7 @@ impl Drop for Server {
 }
 
 /// A free port outside the range that clients are given theirs from, another one at each call.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
         let offset = NEXT.fetch_add(1, Ordering::Relaxed);

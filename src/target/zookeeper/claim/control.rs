@@ -5,9 +5,12 @@ use std::{
     time::Duration,
 };
 
-use zk_wire::{Auth, Client, ClientError, ConnectError, ConnectOptions, Disconnect, ErrorCode, SessionId};
+use zk_wire::{Client, ClientError, ConnectError, Disconnect, ErrorCode, SessionId};
 
-use crate::target::{TargetError, zookeeper::ZookeeperSpec};
+use crate::target::{
+    TargetError,
+    zookeeper::{NO_KERBEROS, ZookeeperSpec, tls},
+};
 
 /// How long a control session outlives its process: so long does a crashed run hold its target.
 const SESSION_TIMEOUT_MS: u32 = 20_000;
@@ -33,6 +36,10 @@ impl Control {
                     return Ok(Self { client, server, chroot: spec.chroot.trim_end_matches('/').to_owned() });
                 }
                 Err(error) => {
+                    let swapped = matches!(error, ClientError::Disconnected(cause) if cause.is_before_session());
+                    if let Some(text) = swapped.then(|| tls::mismatch(server, spec.tls.is_some())).flatten() {
+                        return Err(TargetError::Other(text));
+                    }
                     // A server that said something tells more than one that is not there.
                     let error = explain(server, error);
                     if first.is_none() || matches!(first, Some(TargetError::Unreachable { .. })) {
@@ -61,12 +68,11 @@ impl Control {
 }
 
 fn connect(spec: &ZookeeperSpec, server: SocketAddr, reattach: Option<SessionId>) -> Result<Client, ClientError> {
-    let mut options = ConnectOptions::new(server);
+    let mut options = spec.connect_options(server);
     options.session_timeout_ms = SESSION_TIMEOUT_MS;
     options.connect_timeout = CONNECT_TIMEOUT;
     options.source = source(server.ip());
     options.reattach = reattach;
-    options.auth = spec.digest.as_deref().map(Auth::digest);
     Client::connect(&options, CALL_TIMEOUT)
 }
 
@@ -82,6 +88,9 @@ fn explain(server: SocketAddr, error: ClientError) -> TargetError {
         ClientError::Server(ErrorCode::NoAuth) => {
             TargetError::Auth { address, text: "the access rules under the root path do not allow it".to_owned() }
         }
+        ClientError::Server(ErrorCode::SessionClosedRequireSaslAuth) => {
+            TargetError::Auth { address, text: NO_KERBEROS.to_owned() }
+        }
         ClientError::Server(ErrorCode::AuthFailed) | ClientError::AuthFailed => {
             TargetError::Auth { address, text: "it does not accept the digest".to_owned() }
         }
@@ -89,9 +98,9 @@ fn explain(server: SocketAddr, error: ClientError) -> TargetError {
             TargetError::Limit { what: "connecting".to_owned(), text: cause.to_string() }
         }
         ClientError::Connect(cause) => TargetError::Unreachable { address, cause: cause.to_string() },
-        ClientError::Disconnected(cause @ (Disconnect::Refused | Disconnect::ConnectTimeout | Disconnect::Io(_))) => {
-            TargetError::Unreachable { address, cause: cause.to_string() }
-        }
+        ClientError::Disconnected(
+            cause @ (Disconnect::Refused | Disconnect::ConnectTimeout | Disconnect::Io(_) | Disconnect::Tls(_)),
+        ) => TargetError::Unreachable { address, cause: cause.to_string() },
         ClientError::Disconnected(cause) => TargetError::NotServing { address, text: cause.to_string() },
         ClientError::TimedOut => TargetError::NotServing { address, text: "no answer in time".to_owned() },
         ClientError::Server(_)
