@@ -115,6 +115,11 @@ impl Intake {
         }
     }
 
+    /// Tells the reader of the run something in words.
+    pub(super) async fn note(&self, text: String) {
+        self.tell(RunEvent::Note { at_ns: self.clock.now_ns(), text }).await;
+    }
+
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled()
     }

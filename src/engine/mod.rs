@@ -21,7 +21,7 @@ use crate::{
         judge::judge,
         verdict::{Question, conclude},
     },
-    launch::{self, Managed},
+    launch::{self, LaunchError, Managed},
     model::{
         Clock, Inventory, Outcome, Phase, RunEvent, RunId, StopCode, Trial, Verdict,
         clock::{nanos, seconds_ns},
@@ -141,8 +141,8 @@ impl Floor {
         let (inventory, claim) = match opened {
             Ok(found) => found,
             Err(reason) => {
-                if let Some(managed) = managed {
-                    managed.stop().await;
+                if let Some(error) = stop(managed).await {
+                    intake.note(format!("The target could not be stopped: {error}")).await;
                 }
                 return Err(if intake.is_cancelled() { aborted(intake) } else { failed(intake, &reason) });
             }
@@ -265,10 +265,23 @@ impl Floor {
         intake.stop_sampling().await;
         match (managed, claim) {
             (Some(managed), claim) => {
-                if let Some(claim) = claim {
-                    claim.abandon();
+                match claim {
+                    Some(claim) if managed.keeps_data() => {
+                        let root = claim.root().to_owned();
+                        if intake.is_gone() {
+                            // Waiting for it would last as long as removing may.
+                            claim.abandon();
+                            intake.note(format!("{root} is left in the target's data: the target is gone.")).await;
+                        } else if let Err(error) = claim.release(plan.scenario.clean_pace).await {
+                            intake.note(format!("{root} could not be removed: {error}.")).await;
+                        }
+                    }
+                    Some(claim) => claim.abandon(),
+                    None => {}
                 }
-                managed.stop().await;
+                if let Some(error) = managed.stop().await {
+                    intake.note(format!("The target could not be stopped: {error}")).await;
+                }
             }
             (None, Some(claim)) => {
                 let root = claim.root().to_owned();
@@ -277,12 +290,19 @@ impl Floor {
                         "{root} could not be removed: {error}. `rampart clean {}` removes it when the target is back.",
                         plan.outline.target
                     );
-                    intake.tell(RunEvent::Note { at_ns: intake.clock.now_ns(), text }).await;
+                    intake.note(text).await;
                 }
             }
             (None, None) => {}
         }
         intake
+    }
+}
+
+async fn stop(managed: Option<Box<dyn Managed>>) -> Option<LaunchError> {
+    match managed {
+        Some(managed) => managed.stop().await,
+        None => None,
     }
 }
 

@@ -83,6 +83,11 @@ impl Intake {
         self.silent.values().any(|silence| now_ns - silence.since_ns >= GIVE_UP_NS)
     }
 
+    /// Whether the target died, or has given way.
+    pub(super) fn is_gone(&self) -> bool {
+        self.died || self.gave_up(self.clock.now_ns())
+    }
+
     pub(super) fn look_at_processes(&mut self, managed: Option<&dyn Managed>) {
         let Some(managed) = managed else { return };
         let at_ns = self.clock.now_ns();

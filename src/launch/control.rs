@@ -129,7 +129,7 @@ impl Managed for Target {
         }
     }
 
-    async fn stop(self: Box<Self>) {
+    async fn stop(self: Box<Self>) -> Option<LaunchError> {
         self.servers.iter().for_each(Server::terminate);
         let since = Instant::now();
         while !self.servers.iter().all(Server::has_ended) && since.elapsed() < TERM_WAIT {
@@ -137,6 +137,7 @@ impl Managed for Target {
         }
         // Killing what is left and removing gigabytes of snapshots is work for a blocking thread.
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
+        None
     }
 }
 

@@ -89,23 +89,9 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Makes the folder `<base>/<short id>`, or `<short id>-2` and so on while another arm of the run has it.
     fn create(base: &Path, run: RunId, recipe: Recipe, programs: Programs) -> Result<Self, LaunchError> {
-        orphan::prepare_base(base)?;
-        for number in 1..100 {
-            let name = if number == 1 { run.short() } else { format!("{}-{number}", run.short()) };
-            let dir = base.join(name);
-            match fs::create_dir(&dir) {
-                Ok(()) => {
-                    let target = Self { dir, servers: Vec::new(), recipe, programs, owner_file: Mutex::default() };
-                    target.write_owner()?;
-                    return Ok(target);
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(io_error(&format!("making {}", dir.display()), error)),
-            }
-        }
-        Err(io_error("making a folder", io::Error::other(format!("100 targets of run {} exist", run.short()))))
+        let dir = orphan::make_folder(base, run)?;
+        Ok(Self { dir, servers: Vec::new(), recipe, programs, owner_file: Mutex::default() })
     }
 
     fn write_owner(&self) -> Result<(), LaunchError> {

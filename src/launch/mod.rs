@@ -1,6 +1,8 @@
 //! Starts, watches and stops targets of a run's own. A launcher is a recipe of a target kind on a host (this machine).
 //! Never decides what to launch: recipes come from the configuration.
 
+mod command;
+mod command_recipe;
 mod control;
 mod local;
 mod maven;
@@ -24,6 +26,8 @@ use crate::{
     model::RunId,
     target::{ManagedNode, TargetSpec},
 };
+pub use command::ByCommand;
+pub use command_recipe::CommandRecipe;
 pub use local::Local;
 pub use named_command::NamedCommand;
 pub use orphan::{managed_base, reap, reap_orphans};
@@ -35,9 +39,9 @@ pub use settings::{HEAP_MIB, LAUNCHERS, NODES};
 /// # Errors
 /// [`LaunchError::Setting`] when the recipe is wrong, or names a kind or launcher that does not exist.
 pub fn launcher(recipe: &Recipe) -> Result<Box<dyn Launcher>, LaunchError> {
-    // The check knows the list of launchers; all of them are processes of this machine so far.
+    // The check knows the list of launchers, and that each recipe has what its launcher needs.
     recipe.check()?;
-    Ok(Box::new(Local))
+    Ok(if recipe.command.is_some() { Box::new(ByCommand) } else { Box::new(Local) })
 }
 
 /// Starts the target that a recipe describes.
@@ -56,7 +60,8 @@ pub trait Managed: Send + Sync + std::fmt::Debug {
     /// How to reach it.
     fn spec(&self) -> TargetSpec;
 
-    /// Its servers with the pids of now, in a fixed order, which is that of [`Managed::process_states`].
+    /// Its servers with the pids of now, in a fixed order, which is that of [`Managed::process_states`]. None where the
+    /// launcher does not know which process is which server's.
     fn nodes(&self) -> Vec<ManagedNode>;
 
     /// The folder that holds everything it wrote: with a pid and a start time, what an [`Orphan`] is found by.
@@ -80,8 +85,13 @@ pub trait Managed: Send + Sync + std::fmt::Debug {
     /// taken meanwhile; for a start also what [`Launcher::start`] says.
     async fn control(&self, node: &str, action: NodeAction) -> Result<(), LaunchError>;
 
-    /// Stops all processes and removes all files.
-    async fn stop(self: Box<Self>);
+    /// Whether its data outlive it: then what a run created must be removed before it is stopped.
+    fn keeps_data(&self) -> bool {
+        false
+    }
+
+    /// Stops all processes and removes all files; why that failed, if it did.
+    async fn stop(self: Box<Self>) -> Option<LaunchError>;
 }
 
 /// What one process of a managed target does.
@@ -107,7 +117,7 @@ pub enum ProcessKind {
 }
 
 /// What can be done to one server of a managed target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeAction {
     /// Asks it to end (SIGTERM).

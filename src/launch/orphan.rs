@@ -2,6 +2,7 @@
 //! Never ends a process of which it is not sure: pid, start and the folder in its command line must all agree.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -9,7 +10,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{LaunchError, Orphan, process};
+use super::{LaunchError, Orphan, command_recipe::DIR_VARIABLE, process, program};
+use crate::model::RunId;
 
 /// Names the owner of a managed folder.
 const OWNER_FILE: &str = "owner.json";
@@ -26,6 +28,33 @@ pub(super) struct Owner {
     pub(super) owner_pid: u32,
     pub(super) owner_started_s: u64,
     pub(super) servers: Vec<Server>,
+    /// What ends the target, where it is more than its processes.
+    #[serde(default)]
+    pub(super) stop: Option<Stop>,
+}
+
+/// A program that ends a target: enough to run it after a crash.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stop {
+    pub(super) argv: Vec<String>,
+    pub(super) workdir: Option<PathBuf>,
+    pub(super) environment: BTreeMap<String, String>,
+    pub(super) timeout_s: u64,
+}
+
+impl Stop {
+    /// Runs it to its end; blocks, and calls `meanwhile` again and again.
+    pub(super) fn run(&self, meanwhile: impl FnMut()) -> Result<(), LaunchError> {
+        let what = "the stop command";
+        let Some(mut command) = program::command(&self.argv) else {
+            return Err(LaunchError::Missing(format!("{what} names no program")));
+        };
+        command.envs(&self.environment);
+        if let Some(workdir) = &self.workdir {
+            command.current_dir(workdir);
+        }
+        program::succeed_blocking(what, command, Duration::from_secs(self.timeout_s), meanwhile)
+    }
 }
 
 /// One process of a managed target.
@@ -41,7 +70,7 @@ impl Owner {
     pub(super) fn this_process() -> Self {
         let owner_pid = std::process::id();
         let owner_started_s = process::look(owner_pid).map_or(0, |seen| seen.started_s);
-        Self { owner_pid, owner_started_s, servers: Vec::new() }
+        Self { owner_pid, owner_started_s, servers: Vec::new(), stop: None }
     }
 
     /// Writes the owner file of a folder, whole or not at all.
@@ -64,22 +93,49 @@ pub fn managed_base() -> PathBuf {
 }
 
 /// The base as it must be before anything is put there: present, a real folder, closed to others.
-pub(super) fn prepare_base(base: &Path) -> Result<(), LaunchError> {
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+fn prepare_base(base: &Path) -> Result<(), LaunchError> {
+    use std::os::unix::fs::DirBuilderExt as _;
 
     let io = |what: &str, source| LaunchError::Io { what: format!("{what} {}", base.display()), source };
     match fs::DirBuilder::new().mode(0o700).create(base) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(io("making", error)),
         Ok(()) | Err(_) => {}
     }
-    // /tmp is shared: somebody else's folder or link of that name could point our removals anywhere.
-    let found = fs::symlink_metadata(base).map_err(|error| io("looking at", error))?;
-    let mine = fs::metadata("/proc/self").map_err(|error| io("looking at", error))?.uid();
-    if !found.is_dir() || found.uid() != mine {
-        let text = "it is not a folder of this user; set TMPDIR to another place";
-        return Err(io("using", io::Error::new(io::ErrorKind::PermissionDenied, text)));
+    if is_mine(base).map_err(|error| io("looking at", error))? {
+        return Ok(());
     }
-    Ok(())
+    let text = "it is not a folder of this user that others cannot write to; set TMPDIR to another place";
+    Err(io("using", io::Error::new(io::ErrorKind::PermissionDenied, text)))
+}
+
+/// /tmp is shared: somebody else's folder or link of that name could point our removals anywhere, and owner files in it
+/// name programs to run.
+fn is_mine(base: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let found = fs::symlink_metadata(base)?;
+    let me = fs::metadata("/proc/self")?.uid();
+    Ok(found.is_dir() && found.uid() == me && found.mode() & 0o022 == 0)
+}
+
+/// Makes the folder `<base>/<short id>`, or `<short id>-2` and so on while another arm of the run has it, with this
+/// process as its owner.
+pub(super) fn make_folder(base: &Path, run: RunId) -> Result<PathBuf, LaunchError> {
+    let failed = |what: String, source| LaunchError::Io { what, source };
+    prepare_base(base)?;
+    for number in 1..100 {
+        let name = if number == 1 { run.short() } else { format!("{}-{number}", run.short()) };
+        let dir = base.join(name);
+        match fs::create_dir(&dir) {
+            Ok(()) => {
+                let written = Owner::this_process().write(&dir);
+                return written.map(|()| dir).map_err(|error| failed("writing the owner file".to_owned(), error));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(format!("making {}", dir.display()), error)),
+        }
+    }
+    Err(failed("making a folder".to_owned(), io::Error::other(format!("100 targets of run {} exist", run.short()))))
 }
 
 /// Ends what an orphan names, if it is surely it, and removes its folder if that lies under [`managed_base`]. True when
@@ -100,13 +156,15 @@ fn reap_under(base: &Path, orphan: &Orphan) -> bool {
     let mut ended = end(orphan);
     // A server that was started again after it was noted has another pid: the folder must not go from under it.
     if let Some(owner) = read_owner(&orphan.dir).filter(|owner| !owner.lives()) {
-        ended &= end_all(&orphans_of(&orphan.dir, Some(&owner)));
+        ended &= stop(base, &owner, &orphan.dir) & end_all(&orphans_of(&orphan.dir, Some(&owner)));
     }
     ended && remove(base, &orphan.dir)
 }
 
 fn reap_all_under(base: &Path) -> Vec<Orphan> {
-    let Ok(entries) = fs::read_dir(base) else { return Vec::new() };
+    let Some(entries) = is_mine(base).ok().filter(|mine| *mine).and_then(|_| fs::read_dir(base).ok()) else {
+        return Vec::new();
+    };
     let mut found = Vec::new();
     for dir in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
         let dir = dir.path();
@@ -114,8 +172,9 @@ fn reap_all_under(base: &Path) -> Vec<Orphan> {
         if owner.as_ref().map_or_else(|| is_young(&dir), Owner::lives) {
             continue;
         }
+        let stopped = owner.as_ref().is_none_or(|owner| stop(base, owner, &dir));
         let mut orphans = orphans_of(&dir, owner.as_ref());
-        let all_ended = end_all(&orphans);
+        let all_ended = stopped & end_all(&orphans);
         if orphans.is_empty() {
             orphans.push(Orphan { pid: 0, process_started_s: 0, dir: dir.clone() });
         }
@@ -124,6 +183,25 @@ fn reap_all_under(base: &Path) -> Vec<Orphan> {
         found.extend(orphans);
     }
     found
+}
+
+/// Runs the command that ends a dead owner's target, if there is one. One that failed is run again at the next start.
+fn stop(base: &Path, owner: &Owner, dir: &Path) -> bool {
+    let Some(stop) = &owner.stop else { return true };
+    // Elsewhere anybody could have written the owner file.
+    if !is_mine(base).unwrap_or(false) || dir.parent() != Some(base) {
+        return false;
+    }
+    let stopped = stop.run(|| ());
+    if let Err(error) = &stopped {
+        tracing::warn!(dir = %dir.display(), "what a run that ended early has started could not be stopped: {error}");
+    }
+    stopped.is_ok()
+}
+
+/// Ends whatever still says of itself that it belongs to the folder. True when nothing does any more.
+pub(super) fn end_marked(dir: &Path) -> bool {
+    end_all(&orphans_of(dir, None))
 }
 
 fn read_owner(dir: &Path) -> Option<Owner> {
@@ -142,7 +220,9 @@ fn orphans_of(dir: &Path, owner: Option<&Owner>) -> Vec<Orphan> {
     let written = owner.into_iter().flat_map(|owner| &owner.servers);
     let mut orphans: Vec<_> = written.map(|server| orphan(server.pid, server.started_s)).collect();
     let mark = format!("{DIR_PROPERTY}{}", dir.display());
-    for seen in process::all().into_iter().filter(|seen| seen.command.contains(&mark)) {
+    let inherited = format!("{DIR_VARIABLE}={}", dir.display());
+    let is_marked = |seen: &process::Seen| seen.command.contains(&mark) || seen.environment.contains(&inherited);
+    for seen in process::all().into_iter().filter(is_marked) {
         if orphans.iter().all(|known| known.pid != seen.pid) {
             orphans.push(orphan(seen.pid, seen.started_s));
         }
@@ -157,7 +237,8 @@ fn end(orphan: &Orphan) -> bool {
         let dir = orphan.dir.to_string_lossy();
         seen.started_at(orphan.process_started_s)
             && orphan.dir.is_absolute()
-            && seen.command.iter().any(|word| word.contains(&*dir))
+            && (seen.command.iter().any(|word| word.contains(&*dir))
+                || seen.environment.contains(&format!("{DIR_VARIABLE}={dir}")))
     };
     let since = Instant::now();
     while process::look(orphan.pid).as_ref().is_some_and(is_it) {
@@ -223,7 +304,7 @@ mod tests {
     fn gone_owner() -> Owner {
         let mut child = Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        Owner { owner_pid: child.id(), owner_started_s: 1, servers: Vec::new() }
+        Owner { owner_pid: child.id(), owner_started_s: 1, ..Owner::this_process() }
     }
 
     #[test]
@@ -236,6 +317,70 @@ mod tests {
         assert!(was_killed(&mut child));
         assert!(!dir.exists());
         assert!(reap_under(base.path(), &orphan), "reaping what is gone is done at once");
+    }
+
+    /// An owner that is gone, with a stop command that leaves a word.
+    fn stopped_by(words: &Path) -> Owner {
+        let script = format!("echo $WORD >>{}", words.display());
+        let stop = Stop {
+            argv: ["sh", "-c", &script].map(str::to_owned).to_vec(),
+            workdir: None,
+            environment: BTreeMap::from([("WORD".to_owned(), "stopped".to_owned())]),
+            timeout_s: 30,
+        };
+        Owner { stop: Some(stop), ..gone_owner() }
+    }
+
+    #[test]
+    fn a_stop_command_is_run_where_nobody_else_can_have_written_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let (base, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let words = elsewhere.path().join("words");
+        let dir = base.path().join("a");
+        fs::create_dir(&dir).unwrap();
+        stopped_by(&words).write(&dir).unwrap();
+        fs::set_permissions(base.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(reap_all_under(base.path()), []);
+        let orphan = |dir: &Path| Orphan { pid: 0, process_started_s: 0, dir: dir.to_path_buf() };
+        assert!(!reap_under(base.path(), &orphan(&dir)));
+        fs::set_permissions(base.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        stopped_by(&words).write(elsewhere.path()).unwrap();
+        assert!(!reap_under(base.path(), &orphan(elsewhere.path())));
+        assert!(!words.exists() && dir.exists());
+        assert_eq!(reap_all_under(base.path()), [orphan(&dir)]);
+        assert_eq!(fs::read_to_string(&words).unwrap(), "stopped\n");
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn a_stop_command_that_fails_is_kept_for_the_next_time() {
+        let (base, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let dir = base.path().join("a");
+        fs::create_dir(&dir).unwrap();
+        let words = elsewhere.path().join("no-such-folder").join("words");
+        stopped_by(&words).write(&dir).unwrap();
+        assert_eq!(reap_all_under(base.path()).len(), 1);
+        assert!(dir.exists());
+        fs::create_dir(words.parent().unwrap()).unwrap();
+        assert_eq!(reap_all_under(base.path()).len(), 1);
+        assert!(words.exists() && !dir.exists());
+    }
+
+    #[test]
+    fn a_process_is_known_by_what_it_has_inherited() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("a");
+        fs::create_dir(&dir).unwrap();
+        let mut child =
+            Command::new("sh").args(["-c", "read line"]).env(DIR_VARIABLE, &dir).stdin(Stdio::piped()).spawn().unwrap();
+        let inherited = format!("{DIR_VARIABLE}={}", dir.display());
+        while !process::look(child.id()).is_some_and(|seen| seen.environment.contains(&inherited)) {
+            std::thread::yield_now();
+        }
+        assert!(end_marked(&base.path().join("aa")) && runs(&mut child), "another folder");
+        assert!(end_marked(&dir));
+        assert!(was_killed(&mut child));
     }
 
     #[test]

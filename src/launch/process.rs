@@ -14,6 +14,8 @@ pub(super) struct Seen {
     pub(super) started_s: u64,
     pub(super) stopped: bool,
     pub(super) command: Vec<String>,
+    /// Empty for processes of other users.
+    pub(super) environment: Vec<String>,
 }
 
 impl Seen {
@@ -64,7 +66,8 @@ fn send(pid: u32, signal: Signal) -> bool {
 /// `None` only where sysinfo knows no processes at all, which is no system that servers are launched on.
 fn read(which: ProcessesToUpdate<'_>) -> Option<System> {
     let mut system = System::new().ok()?;
-    let kind = ProcessRefreshKind::nothing().with_cmd(UpdateKind::Always).without_tasks();
+    let kind =
+        ProcessRefreshKind::nothing().with_cmd(UpdateKind::Always).with_environ(UpdateKind::Always).without_tasks();
     system.refresh_processes_specifics(which, true, kind);
     Some(system)
 }
@@ -78,8 +81,13 @@ fn seen(process: &sysinfo::Process) -> Option<Seen> {
         pid: process.pid().as_u32(),
         started_s: process.start_time(),
         stopped: matches!(status, ProcessStatus::Stop | ProcessStatus::Tracing),
-        command: process.cmd().iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: words(process.cmd()),
+        environment: words(process.environ()),
     })
+}
+
+fn words(words: &[std::ffi::OsString]) -> Vec<String> {
+    words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 #[cfg(test)]

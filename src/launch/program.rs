@@ -32,14 +32,14 @@ pub(super) struct Ran {
 
 /// A child that leads a process group of its own; unless it was seen to end, the whole group is killed with the value.
 #[derive(Debug)]
-pub(super) struct Group {
+struct Group {
     child: tokio::process::Child,
     leader: Option<Pid>,
 }
 
 impl Group {
     /// Starts a program whose output and errors go to `output`.
-    pub(super) fn spawn(mut command: Command, output: &File) -> io::Result<Self> {
+    fn spawn(mut command: Command, output: &File) -> io::Result<Self> {
         // Ctrl-C at the terminal goes to Rampart, which then stops it in order.
         command.process_group(0).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
         let child = tokio::process::Command::from(command).spawn()?;
@@ -48,7 +48,7 @@ impl Group {
     }
 
     /// Waits until the leader has ended. What it left in the background goes on.
-    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+    async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
         // From here on the number may be another group's.
         self.leader = None;
@@ -93,6 +93,37 @@ pub(super) async fn succeed(what: &str, command: Command, within: Duration) -> R
     }
     let why = format!("{program} ended with {}", ran.status);
     Err(LaunchError::Command { what: what.to_owned(), why, output: ran.output })
+}
+
+/// As [`succeed`], for where nothing can be awaited: recovery, and dropping. Blocks; calls `meanwhile` again and again.
+pub(super) fn succeed_blocking(
+    what: &str,
+    mut command: Command,
+    within: Duration,
+    mut meanwhile: impl FnMut(),
+) -> Result<(), LaunchError> {
+    let io_error = |source| LaunchError::Io { what: what.to_owned(), source };
+    let failed = |why, output: &File| Err(LaunchError::Command { what: what.to_owned(), why, output: quote(output) });
+    let output = tempfile::tempfile().map_err(io_error)?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.process_group(0).stdin(Stdio::null());
+    command.stdout(output.try_clone().map_err(io_error)?).stderr(output.try_clone().map_err(io_error)?);
+    let since = Instant::now();
+    let mut child = command.spawn().map_err(|error| unstarted(what, &program, error))?;
+    loop {
+        meanwhile();
+        match child.try_wait().map_err(io_error)? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return failed(format!("{program} ended with {status}"), &output),
+            None if since.elapsed() >= within => break,
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+    if let Ok(leader) = i32::try_from(child.id()) {
+        let _ = killpg(Pid::from_raw(leader), Signal::SIGKILL);
+    }
+    let _ = child.wait();
+    failed(format!("{program} was not done within {} s and was killed", within.as_secs()), &output)
 }
 
 /// An argument list as a command; `None` for an empty one.

@@ -2,10 +2,12 @@
 
 use std::{fmt, net::SocketAddr, time::Duration};
 
+use zk_wire::Tls;
+
 use crate::target::{
     Condition,
     zookeeper::{
-        four_letter::{ask, sampler_source},
+        four_letter::{ask_over, sampler_source},
         srvr::Srvr,
     },
 };
@@ -35,7 +37,12 @@ impl fmt::Display for Says {
 
 /// Asks one server for its role.
 pub(super) async fn role(server: SocketAddr) -> Says {
-    match ask(server, sampler_source(server), "srvr", ANSWER_WITHIN).await {
+    role_over(None, server).await
+}
+
+/// As [`role`], over TLS if there is any.
+pub(super) async fn role_over(tls: Option<&Tls>, server: SocketAddr) -> Says {
+    match ask_over(tls, server, sampler_source(server), "srvr", ANSWER_WITHIN).await {
         Ok(text) => match Srvr::parse(&text).mode {
             none if none.is_empty() => Says::Nothing("its answer to srvr names no mode".to_owned()),
             mode => Says::Role(mode),

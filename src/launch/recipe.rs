@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::CommandRecipe;
+
 /// How a target of a run's own is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// The target's kind: `zookeeper`.
     pub kind: String,
-    /// `local`: a process on this machine.
+    /// `local`: processes on this machine; `command`: programs of the configuration.
     #[serde(default = "local")]
     pub launcher: String,
     /// How many servers: 1 alone, or an ensemble of 3 or 5, each a process with an address of its own.
@@ -39,6 +41,9 @@ pub struct Recipe {
     /// `zoo_cfg.snapCount`, `zoo_cfg.*`. JVM arguments and paths are code execution.
     #[serde(default)]
     pub allow: Vec<String>,
+    /// Of the launcher `command` only, which has nothing else but `allow`.
+    #[serde(default)]
+    pub command: Option<Box<CommandRecipe>>,
 }
 
 impl Recipe {
@@ -56,6 +61,7 @@ impl Recipe {
             system_properties: BTreeMap::new(),
             java: None,
             allow: Vec::new(),
+            command: None,
         }
     }
 }

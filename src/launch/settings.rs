@@ -12,7 +12,10 @@ pub const HEAP_MIB: RangeInclusive<u32> = 16..=65_536;
 pub const NODES: &[u32] = &[1, 3, 5];
 
 /// Launchers there are, as (kind of target, launcher).
-pub const LAUNCHERS: &[(&str, &str)] = &[("zookeeper", "local")];
+pub const LAUNCHERS: &[(&str, &str)] = &[("zookeeper", "local"), ("zookeeper", COMMAND)];
+
+/// The launcher whose recipes say all in `[recipes.NAME.command]`.
+const COMMAND: &str = "command";
 
 /// Keys of `zoo.cfg` that the launcher sets itself: where data lie, where the server listens, who its peers are.
 const OWNED_KEYS: &[&str] = &[
@@ -46,6 +49,19 @@ impl Recipe {
             let value = format!("{} for {}", self.launcher, self.kind);
             return Err(refused("launcher", &value, known.collect::<Vec<_>>().join(", ")));
         }
+        match (self.launcher.as_str(), &self.command) {
+            (COMMAND, Some(command)) => {
+                self.only_command()?;
+                return command.check();
+            }
+            (COMMAND, None) => {
+                return Err(refused("command", "nothing", "a table with start, stop and target".to_owned()));
+            }
+            (launcher, Some(_)) => {
+                return Err(refused("command", "a table", format!("none with the launcher {launcher}")));
+            }
+            (_, None) => {}
+        }
         if !HEAP_MIB.contains(&self.heap_mib) {
             return Err(refused("heap_mib", &self.heap_mib.to_string(), heap_range()));
         }
@@ -71,9 +87,30 @@ impl Recipe {
         Ok(())
     }
 
+    /// What a program of somebody else would never hear of must not look as if it did.
+    fn only_command(&self) -> Result<(), LaunchError> {
+        let plain = Self::new(&self.kind);
+        for (field, is_plain) in [
+            ("nodes", self.nodes == plain.nodes),
+            ("version", self.version == plain.version),
+            ("heap_mib", self.heap_mib == plain.heap_mib),
+            ("jvm_args", self.jvm_args == plain.jvm_args),
+            ("zoo_cfg", self.zoo_cfg == plain.zoo_cfg),
+            ("system_properties", self.system_properties == plain.system_properties),
+            ("java", self.java == plain.java),
+        ] {
+            if !is_plain {
+                let allowed = "nothing with the launcher command, whose programs are told by their arguments";
+                return Err(refused(field, "something", allowed.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
     /// The recipe with settings of a scenario over its own: `heap_mib`, `nodes`, `version`, `jvm_args` (an array, or
     /// words divided by spaces), `java`, `zoo_cfg.KEY`, `system_properties.KEY`; the last two may also be tables.
-    /// Unless `allow_everything` (the local user), only names that [`Recipe::allow`] lists.
+    /// Unless `allow_everything` (the local user), only names that [`Recipe::allow`] lists. For the launcher `command`
+    /// any name that it lists, and no other.
     ///
     /// # Errors
     /// [`LaunchError::Setting`] with the field, its value and what is allowed.
@@ -88,14 +125,18 @@ impl Recipe {
             flatten(name, value, &mut flat);
         }
         for (name, value) in flat {
-            if !allow_everything && !self.allows(&name) {
+            let needs_leave = !allow_everything || recipe.command.is_some();
+            if needs_leave && !self.allows(&name) {
                 let allowed = match self.allow.as_slice() {
                     [] => "nothing: the recipe has no `allow`".to_owned(),
                     names => names.join(", "),
                 };
                 return Err(refused(&name, &plain(&value), allowed));
             }
-            recipe.set(&name, &value)?;
+            match &mut recipe.command {
+                Some(command) => command.set(&name, plain(&value))?,
+                None => recipe.set(&name, &value)?,
+            }
         }
         recipe.check()?;
         Ok(recipe)
@@ -360,6 +401,9 @@ mod tests {
         let known = "allowed: heap_mib, nodes, version, jvm_args, java, zoo_cfg.KEY, system_properties.KEY";
         assert!(error.ends_with(known), "{error}");
         let error = Recipe { launcher: "ssh".to_owned(), ..recipe() }.check().unwrap_err().to_string();
-        assert_eq!(error, "the recipe says launcher = ssh for zookeeper; allowed: local for zookeeper");
+        assert_eq!(
+            error,
+            "the recipe says launcher = ssh for zookeeper; allowed: local for zookeeper, command for zookeeper"
+        );
     }
 }

@@ -24,6 +24,7 @@ mod fixture;
 mod fixture_server;
 mod journey;
 mod launch;
+mod launch_command;
 mod pages;
 mod process;
 mod report;

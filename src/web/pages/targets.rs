@@ -49,7 +49,10 @@ pub fn view(config: &Config) -> TargetsPage {
                 name: name.clone(),
                 kind: recipe.kind.clone(),
                 launcher: recipe.launcher.clone(),
-                heap: format!("{}{}MiB", format::count(u64::from(recipe.heap_mib)), format::THIN),
+                heap: match &recipe.command {
+                    Some(_) => "its own".to_owned(),
+                    None => format!("{}{}MiB", format::count(u64::from(recipe.heap_mib)), format::THIN),
+                },
                 allow: if recipe.allow.is_empty() { "nothing".to_owned() } else { recipe.allow.join(", ") },
             })
             .collect(),
