@@ -119,13 +119,11 @@ impl<T> Session<T> {
         if !self.has_unsent() {
             return Ok(());
         }
-        let asked = !self.out.is_empty();
         let progress = if self.tls.is_some() { self.send_tls()? } else { self.send_plain()? };
         if progress {
             self.last_sent = now_ms;
         }
-        // What TLS sends of its own accord is not answered.
-        if asked && matches!(self.phase, Phase::Up | Phase::Closing) {
+        if matches!(self.phase, Phase::Up | Phase::Closing) {
             self.awaiting.get_or_insert(now_ms);
         }
         if self.sent == self.out.len() {

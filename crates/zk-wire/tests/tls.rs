@@ -284,6 +284,20 @@ fn a_port_without_tls_is_told() {
 }
 
 #[test]
+fn a_port_with_nothing_but_tls_is_told() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let options = ConnectOptions::new(listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.read_exact(&mut [0; 49]).unwrap();
+        // The alert `unexpected_message`.
+        peer.write_all(&[0x15, 3, 3, 0, 2, 2, 10]).unwrap();
+    });
+    assert_eq!(end(&options), Disconnect::Tls(TlsFault::Required));
+    thread.join().unwrap();
+}
+
+#[test]
 fn texts_that_are_no_pem_are_named() {
     let ca = Authority::new("ca");
     let (pem, pair, other) = (ca.pem(), ca.sign(&["me"], |_| ()), ca.sign(&["me"], |_| ()));
