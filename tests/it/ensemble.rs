@@ -339,7 +339,7 @@ async fn a_version_of_maven_central_starts_and_tells_its_metrics() {
     assert!(managed.log_tail(&node.name, 500).iter().any(|line| line.contains("INFO")), "it logs");
 
     let inventory = managed.spec().open(&managed.nodes()).inventory().await.unwrap();
-    assert!(inventory.sampling.iter().any(|line| line.contains("AdminServer monitor")), "{:?}", inventory.sampling);
+    assert!(inventory.sampling.iter().any(|line| line.contains("Prometheus provider")), "{:?}", inventory.sampling);
     let setting = |name: &str| inventory.settings.iter().find(|setting| setting.name == name).map(|it| &*it.value);
     assert_eq!(setting("version"), Some("3.9.4"));
     assert!(setting("zoo_cfg.metricsProvider.className").is_some_and(|class| class.contains("Prometheus")));

@@ -29,6 +29,7 @@ mod process;
 mod report;
 mod runs;
 mod sampling;
+mod sampling_sources;
 mod store;
 mod stored;
 mod stream;

@@ -132,7 +132,9 @@ pub(super) struct StatsSampler {
 
 impl StatsSampler {
     pub(super) fn new(clock: Clock, server: Server, restarts: Restarts) -> Self {
-        let series = StatsSeries { node: server.name.clone(), restarts, ..StatsSeries::default() };
+        // The files of a launched server say more of its heap, its collections and its snapshots.
+        let has_files = server.managed.is_some();
+        let series = StatsSeries { node: server.name.clone(), has_files, restarts, ..StatsSeries::default() };
         Self { clock, server, every: STATS_EVERY, series }
     }
 }
@@ -171,6 +173,8 @@ fn next_every(every: Duration, took: Duration) -> Duration {
 #[derive(Debug, Default)]
 struct StatsSeries {
     node: String,
+    /// Whether GC log and snapshots are read elsewhere.
+    has_files: bool,
     restarts: Restarts,
     /// Time of the last list and the start of the server that it told, in nanoseconds.
     last: Option<(i64, Option<i64>)>,
@@ -178,6 +182,11 @@ struct StatsSeries {
     net_out: Rate,
     fsync: Mean,
     latency: Mean,
+    prep_queue: Mean,
+    sync_queue: Mean,
+    commit_queue: Mean,
+    collections: Rate,
+    snapshots: Grown,
 }
 
 impl StatsSeries {
@@ -198,8 +207,31 @@ impl StatsSeries {
             ("net_out_bytes_per_s", sum("response_bytes", "watch_bytes").and_then(|n| self.net_out.next(at_ns, n))),
             ("fsync_mean_ms", stats.sum_and_count("fsynctime").and_then(|pair| self.fsync.next(pair))),
             ("request_latency_ms", latency.and_then(|pair| self.latency.next(pair))),
+            ("prep_queue", mean_of(stats, "prep_processor_queue_size", &mut self.prep_queue)),
+            ("sync_queue", mean_of(stats, "sync_processor_queue_size", &mut self.sync_queue)),
+            ("commit_queue", mean_of(stats, "write_commit_proc_req_queued", &mut self.commit_queue)),
         ];
-        Observation { samples: samples(at_ns, &self.node, &figures), conditions: Vec::new(), incidents }
+        let mut samples = samples(at_ns, &self.node, &figures);
+        if !self.has_files {
+            samples.extend(self.without_files(at_ns, stats));
+        }
+        Observation { samples, conditions: Vec::new(), incidents }
+    }
+
+    /// What the server itself tells of its JVM (with a Prometheus provider) and of its snapshots (3.6 and later).
+    fn without_files(&mut self, at_ns: i64, stats: &Stats) -> Vec<Sample> {
+        let heap = "{area=\"heap\"}";
+        let heap_max = ["jvm_memory_bytes_max", "jvm_memory_max_bytes"];
+        let heap_max = heap_max.iter().find_map(|name| stats.number(&format!("{name}{heap}")));
+        let collecting_s = stats.over_labels("jvm_gc_collection_seconds_sum");
+        let share = collecting_s.and_then(|seconds| self.collections.next(at_ns, seconds));
+        let figures = [
+            ("heap_max_bytes", heap_max.filter(|bytes| *bytes > 0.0)),
+            // A pause is counted when it ends: a long one may be more than the interval.
+            ("gc_pause_share", share.map(|share| share.min(1.0))),
+            ("snapshots", stats.sum_and_count("snapshottime").map(|(_, count)| self.snapshots.next(count))),
+        ];
+        samples(at_ns, &self.node, &figures)
     }
 
     /// A server that started after the last list, unless the other sampler has told it.
@@ -226,6 +258,26 @@ impl Mean {
     fn next(&mut self, (sum, count): (f64, f64)) -> Option<f64> {
         let (sum_before, count_before) = self.last.replace((sum, count))?;
         (count > count_before && sum >= sum_before).then(|| (sum - sum_before) / (count - count_before))
+    }
+}
+
+fn mean_of(stats: &Stats, name: &str, mean: &mut Mean) -> Option<f64> {
+    stats.sum_and_count(name).and_then(|pair| mean.next(pair))
+}
+
+/// How much a counter has grown since the first reading, over restarts.
+#[derive(Debug, Default)]
+struct Grown {
+    last: Option<f64>,
+    grown: f64,
+}
+
+impl Grown {
+    fn next(&mut self, counter: f64) -> f64 {
+        let before = self.last.replace(counter).unwrap_or(counter);
+        // One that went back has begun anew, at 0.
+        self.grown += if counter >= before { counter - before } else { counter };
+        self.grown
     }
 }
 

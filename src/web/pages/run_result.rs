@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     model::{Inventory, Outcome, RunState, Validity, Verdict},
-    report::{self, Mark, TABLES, format, steps, words},
+    report::{self, HOSTS, Mark, TABLES, format, steps, words},
     store::{RunDetail, Series},
     web::charts::{
         Input, Place,
@@ -73,6 +73,8 @@ pub struct ValidityPart {
 #[derive(Debug, Clone, PartialEq)]
 pub struct InventoryPart {
     pub known: Inventory,
+    /// The machines, unless the run was made before they were read.
+    pub hosts: Option<TablePanel>,
     /// Name, value, source.
     pub limits: Vec<(String, String, String)>,
     /// What, needed, available.
@@ -107,7 +109,11 @@ pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> Result
         side: part::charts(&input, Place::Side),
         row: part::charts(&input, Place::Row),
         over_time: part::charts(&input, Place::Time),
-        tables: TABLES.iter().filter_map(|entry| TablePanel::of(entry, detail, entry.name == "rules")).collect(),
+        tables: TABLES
+            .iter()
+            .filter(|entry| entry.name != HOSTS)
+            .filter_map(|entry| TablePanel::of(entry, detail, entry.name == "rules"))
+            .collect(),
         operations_long: long_operations(detail),
         other_servers: other_servers(detail),
         inventory: detail.inventory.as_ref().map(|known| inventory(known, detail)),
@@ -248,6 +254,7 @@ fn inventory(known: &Inventory, detail: &RunDetail) -> InventoryPart {
     let none = |value: Option<u64>, word: &str| value.map_or_else(|| word.to_owned(), format::count);
     InventoryPart {
         known: known.clone(),
+        hosts: report::find(HOSTS).and_then(|entry| TablePanel::of(entry, detail, false)),
         limits: known
             .limits
             .iter()

@@ -4,7 +4,12 @@ use askama::Template;
 use axum::{extract::State, response::Response};
 
 use super::{Shell, html};
-use crate::{config::Config, report::format, target::TargetSpec, web::AppState};
+use crate::{
+    config::Config,
+    report::format,
+    target::{TargetSpec, zookeeper::ZookeeperSpec},
+    web::AppState,
+};
 
 /// The page.
 #[derive(Debug, Template)]
@@ -65,13 +70,20 @@ fn target(name: &str, spec: &TargetSpec) -> TargetLine {
             servers: join(spec.servers.iter()),
             root: if spec.chroot.is_empty() { "/".to_owned() } else { spec.chroot.clone() },
             sign_in: if spec.digest.is_some() { "digest" } else { "none" },
-            sampling: if spec.admin_urls.is_empty() {
-                "four-letter commands".to_owned()
-            } else {
-                format!("four-letter commands, AdminServer {}", join(spec.admin_urls.iter()))
-            },
+            sampling: sampling(spec),
         },
     }
+}
+
+fn sampling(spec: &ZookeeperSpec) -> String {
+    let doors = [
+        ("Prometheus provider", &spec.metrics_urls),
+        ("AdminServer", &spec.admin_urls),
+        ("node_exporter", &spec.node_exporters),
+    ];
+    let named = doors.into_iter().filter(|(_, urls)| !urls.is_empty());
+    let named = named.map(|(what, urls)| format!("{what} {}", join(urls.iter())));
+    std::iter::once("four-letter commands".to_owned()).chain(named).collect::<Vec<_>>().join(", ")
 }
 
 fn join(all: impl Iterator<Item = impl ToString>) -> String {
