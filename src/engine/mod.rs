@@ -19,6 +19,7 @@ use crate::{
         ValidityLimits, controller,
         controller::Next,
         judge::judge,
+        leadership::Rounds,
         verdict::{Question, conclude},
     },
     launch::{self, Managed},
@@ -153,6 +154,7 @@ impl Floor {
             intake.tell(RunEvent::Note { at_ns: clock.now_ns(), text: note }).await;
         }
         let samplers = target.samplers(clock, &inventory);
+        intake.leadership = Rounds::new(roles(&inventory));
         intake.writes = plan.scenario.workload.writes();
         intake.sample_with(samplers);
         let mut floor = Self {
@@ -284,6 +286,11 @@ impl Floor {
         }
         intake
     }
+}
+
+/// The role of each server before the load.
+fn roles(inventory: &Inventory) -> BTreeMap<String, String> {
+    inventory.nodes.iter().map(|node| (node.name.clone(), node.role.clone())).collect()
 }
 
 async fn tell_phase(intake: &Intake, phase: Phase) {

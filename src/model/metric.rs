@@ -54,6 +54,7 @@ const fn rate(name: &'static str, label: &'static str, unit: &'static str, sourc
 /// Every metric that Rampart stores.
 pub const METRICS: &[Metric] = &[
     gauge("znodes", "znodes", "", "srvr Node count"),
+    gauge("leads", "leads", "", "srvr Mode: 1 while the server leads its ensemble, 0 while it does not"),
     gauge("watches", "watches", "", "mntr or AdminServer watch_count"),
     gauge("ephemerals", "ephemerals", "", "mntr or AdminServer ephemerals_count"),
     gauge("connections", "connections", "", "srvr Connections; the sampler's own connection is one of them"),

@@ -159,6 +159,8 @@ pub struct NodeCondition {
     pub at_ns: i64,
     pub node: String,
     pub condition: Condition,
+    /// The role that it named, where it named one.
+    pub role: Option<String>,
     /// What it said, for people.
     pub text: String,
 }

@@ -61,7 +61,8 @@ impl Sampler for SrvrSampler {
             Ok(srvr) => self.series.next(at_ns, took_ms, srvr),
             Err(_) => Observation::default(),
         };
-        seen.conditions = vec![NodeCondition { at_ns, node: self.server.name.clone(), condition, text }];
+        let role = answer.ok().map(|srvr| srvr.mode);
+        seen.conditions = vec![NodeCondition { at_ns, node: self.server.name.clone(), condition, role, text }];
         seen
     }
 }
@@ -87,6 +88,7 @@ impl SrvrSeries {
         let number = srvr.epoch_and_number().map(|(_, number)| number);
         let figures = [
             ("srvr_ms", Some(took_ms)),
+            ("leads", leads(&srvr.mode)),
             ("znodes", srvr.znodes.map(float)),
             ("connections", srvr.connections.map(float)),
             ("outstanding_requests", srvr.outstanding.map(float)),
@@ -118,6 +120,15 @@ impl SrvrSeries {
             incidents.push(incident(at_ns, IncidentKind::Restarted, &self.node, text));
         }
         incidents
+    }
+}
+
+/// Whether a server of an ensemble leads it; nothing for one that stands alone.
+fn leads(mode: &str) -> Option<f64> {
+    match mode {
+        "leader" => Some(1.0),
+        "follower" | "observer" => Some(0.0),
+        _ => None,
     }
 }
 
