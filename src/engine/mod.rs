@@ -149,9 +149,12 @@ impl Floor {
             }
         };
         intake.tell(RunEvent::Inventory { at_ns: clock.now_ns(), inventory: Box::new(inventory.clone()) }).await;
+        let mut notes = spec.preflight(&inventory, &site::ahead(plan));
+        notes.extend(site::of_leftovers(claim.leftovers(), &plan.outline.target));
         let sites = site::sites(plan, &spec, &inventory, claim.root(), clock, run);
-        for note in sites.notes {
-            intake.tell(RunEvent::Note { at_ns: clock.now_ns(), text: note }).await;
+        notes.extend(sites.notes);
+        for text in notes {
+            intake.tell(RunEvent::Note { at_ns: clock.now_ns(), text }).await;
         }
         let samplers = target.samplers(clock, &inventory);
         intake.leadership = Rounds::new(roles(&inventory));

@@ -168,10 +168,10 @@ mod tests {
         };
         assert_eq!(say("a", Condition::Serving, Some("leader")), []);
         assert_eq!(say("b", Condition::Serving, Some("follower")), []);
-        assert_eq!(say("a", Condition::TimedOut, None), []);
-        assert_eq!(say("b", Condition::NotServing, None), [IncidentKind::NotOneLeader, IncidentKind::NotServing]);
         assert_eq!(say("a", Condition::Empty, None), [], "a connection limit says nothing of its role");
         assert_eq!(say("b", Condition::Serving, Some("follower")), []);
+        assert_eq!(say("a", Condition::TimedOut, None), []);
+        assert_eq!(say("b", Condition::NotServing, None), [IncidentKind::NotOneLeader, IncidentKind::NotServing]);
         assert_eq!(say("b", Condition::Serving, Some("leader")), [IncidentKind::RoleChanged]);
     }
 }

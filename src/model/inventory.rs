@@ -22,6 +22,9 @@ pub struct NodeInfo {
     /// Free space of the file system of `data_dir` before the load.
     #[serde(default)]
     pub disk_free_bytes: Option<u64>,
+    /// What it held before the load.
+    #[serde(default)]
+    pub znodes: Option<u64>,
     /// Connections that others had to it before the load.
     #[serde(default)]
     pub other_connections: Option<u64>,

@@ -25,6 +25,7 @@ mod fixture_server;
 mod journey;
 mod launch;
 mod pages;
+mod preflight;
 mod process;
 mod report;
 mod runs;

@@ -177,6 +177,7 @@ async fn node(looked: &Looked<'_>, remarks: &mut Vec<String>) -> NodeInfo {
         role,
         local: is_local(server),
         data_dir: looked.data_dir(),
+        znodes: looked.srvr.as_ref().ok().and_then(|srvr| srvr.znodes),
         other_connections: looked.other_connections,
         ..NodeInfo::default()
     };

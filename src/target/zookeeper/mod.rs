@@ -8,6 +8,7 @@ pub mod four_letter;
 pub mod gc_log;
 mod hosts;
 mod inventory;
+pub mod preflight;
 mod sampler;
 mod server;
 mod settings;
