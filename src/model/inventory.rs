@@ -19,6 +19,11 @@ pub struct NodeInfo {
     /// Where it keeps its data on its host, where it tells.
     #[serde(default)]
     pub data_dir: Option<String>,
+    /// What its snapshots take on its disk, and its transaction logs; each is both where they share a folder.
+    #[serde(default)]
+    pub data_bytes: Option<u64>,
+    #[serde(default)]
+    pub log_bytes: Option<u64>,
     /// Free space of the file system of `data_dir` before the load.
     #[serde(default)]
     pub disk_free_bytes: Option<u64>,

@@ -73,8 +73,18 @@ pub const METRICS: &[Metric] = &[
         "ms",
         "interval mean from sums and counts of readlatency and updatelatency (mntr, 3.6 and later); pings are included",
     ),
-    gauge("snapshot_bytes", "snapshot", "bytes", "the newest snapshot file of the data directory"),
-    gauge("snapshot_interval_s", "snapshot every", "s", "time between the two newest snapshot files"),
+    gauge(
+        "snapshot_bytes",
+        "snapshot",
+        "bytes",
+        "the newest snapshot file of a managed server, else 76 bytes a znode and approximate_data_size (mntr)",
+    ),
+    gauge(
+        "snapshot_interval_s",
+        "snapshot every",
+        "s",
+        "time between the two newest snapshot files, else between two that the server counted, as exactly as it is asked",
+    ),
     gauge(
         "snapshots",
         "snapshots",

@@ -181,3 +181,18 @@ pub fn listener(address: SocketAddr) -> Option<(u32, String)> {
     let process = listening.find(|each| fits(each.socket))?.process;
     Some((process.pid, process.name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn another_process_with_the_same_pid_is_another_process() {
+        let mut process = Process::new(Clock::start(), "a", std::process::id()).unwrap();
+        assert!(!process.read().await.is_empty());
+        process.started_s = Some(1);
+        assert_eq!(process.read().await, []);
+        let mut nobody = Process::new(Clock::start(), "a", u32::MAX / 2).unwrap();
+        assert_eq!(nobody.read().await, []);
+    }
+}

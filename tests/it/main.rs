@@ -34,5 +34,6 @@ mod sampling_sources;
 mod store;
 mod stored;
 mod stream;
+mod versions;
 #[path = "../../crates/zk-wire/tests/zookeeper/mod.rs"]
 mod zookeeper;

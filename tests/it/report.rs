@@ -1,7 +1,7 @@
 //! The tables of the source reports, in every form.
 
 use rampart::{
-    model::Outcome,
+    model::{Outcome, SeriesStat},
     report::{self, csv, format::THIN, markdown, target_data, text},
 };
 
@@ -178,6 +178,12 @@ fn a_host_stands_in_for_a_process_that_cannot_be_read_and_the_table_says_so() {
     let mut made = fixture::capacity();
     let plain = table("target-data", &made);
     assert!(plain.notes.iter().all(|note| !note.contains("node_exporter")), "{:?}", plain.notes);
+    let mut both = fixture::capacity();
+    for series in both.detail.trials.iter_mut().flat_map(|trial| trial.nodes.values_mut()) {
+        series.extend(SeriesStat::of(&[0.9]).map(|stat| ("host_cpu_share".to_owned(), stat)));
+    }
+    let shown = table("target-data", &both);
+    assert_eq!((&shown.rows, &shown.notes), (&plain.rows, &plain.notes), "the process says more than its host");
     for trial in &mut made.detail.trials {
         for series in trial.nodes.values_mut() {
             for (process, host) in [("process_cpu_share", "host_cpu_share"), ("memory_bytes", "host_memory_bytes")] {

@@ -179,3 +179,27 @@ async fn a_process_that_is_started_again_is_followed() {
     assert!((0.0..=1.0).contains(&last["process_cpu_share"]), "{last:?}");
     managed.stop().await;
 }
+
+#[tokio::test]
+async fn an_estimate_of_the_snapshot_is_near_the_file() {
+    let managed = start(&small()).await;
+    let node = managed.nodes()[0].clone();
+    let client = zookeeper_client::Client::connect(&node.name).await.unwrap();
+    let options = zookeeper_client::CreateMode::Persistent.with_acls(zookeeper_client::Acls::anyone_all());
+    for number in 0..1_000 {
+        client.create(&format!("/of-some-length-{number}"), &[7; 40], &options).await.unwrap();
+    }
+    drop(client);
+    // A server writes a snapshot when it starts.
+    managed.control(&node.name, NodeAction::Stop).await.unwrap();
+    managed.control(&node.name, NodeAction::Start).await.unwrap();
+    let own = managed.spec().open(&managed.nodes());
+    let mut samplers = own.samplers(Clock::start(), &own.inventory().await.unwrap());
+    let _ = round(&mut samplers).await;
+    let file = round(&mut samplers).await["snapshot_bytes"];
+    let foreign = configured(&*managed, &json!({}));
+    let estimate =
+        round(&mut foreign.samplers(Clock::start(), &foreign.inventory().await.unwrap())).await["snapshot_bytes"];
+    assert!(file > 100_000.0 && (estimate / file - 1.0).abs() < 0.03, "{estimate} estimated, {file} on the disk");
+    managed.stop().await;
+}

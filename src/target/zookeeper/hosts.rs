@@ -75,6 +75,33 @@ fn told<'a>(servers: &[&'a Looked<'_>]) -> Vec<(&'a str, HostFacts)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{sample::node_exporter::Host, target::zookeeper::four_letter::AskError};
+
+    #[tokio::test]
+    async fn servers_of_one_address_share_a_machine_and_rampart_has_its_own() {
+        let spec = serde_json::json!({
+            "servers": ["10.0.0.1:2181", "10.0.0.2:2181", "10.0.0.1:2182"],
+            "hosts": [{"cores": 4, "java": "8"}, {}, {"cpu": "EPYC"}],
+        });
+        let servers = Server::all(&serde_json::from_value(spec).unwrap(), &[]);
+        let refused = AskError::TooLong { command: "srvr".to_owned(), limit: 0 };
+        let read = HostFacts { cores: Some(8), ..HostFacts::default() };
+        let told = |host| Some(Ok(Host { facts: host, disk_free_bytes: None }));
+        let looked: Vec<_> = servers
+            .iter()
+            .map(|server| {
+                Looked::silent(server, refused.clone(), told(read.clone()).filter(|_| server.name == "10.0.0.1:2181"))
+            })
+            .collect();
+        let hosts = all(&looked, &[]).await;
+        let nodes: Vec<_> = hosts.iter().map(|host| host.nodes.join(" ")).collect();
+        assert_eq!(nodes, ["generator", "10.0.0.1:2181 10.0.0.1:2182", "10.0.0.2:2181"]);
+        assert_eq!(hosts[1].source, "node_exporter (cores), declared (Java), declared (CPU)");
+        let facts = &hosts[1].facts;
+        assert_eq!((facts.cores, facts.java.as_deref(), facts.cpu.as_deref()), (Some(8), Some("8"), Some("EPYC")));
+        assert_eq!(hosts[2].source, "nothing tells what it is");
+        assert!(hosts[0].source == "read here" && hosts[0].facts.cores.is_some());
+    }
 
     #[test]
     fn a_server_tells_its_java_and_its_kernel() {

@@ -10,6 +10,7 @@ use futures::future::join_all;
 use serde_json::{Map, Value};
 
 use super::{
+    dirs::{self, Dirs},
     four_letter::AskError,
     hosts,
     sampler::{SRVR_EVERY, STATS_EVERY},
@@ -42,6 +43,7 @@ pub(super) struct Looked<'a> {
     pub(super) properties: Option<Map<String, Value>>,
     /// What the server says of its Java and its host, with the source.
     pub(super) environment: Option<(HostFacts, &'static str)>,
+    pub(super) dirs: Dirs,
     /// What its node_exporter says, where one is configured.
     pub(super) host: Option<Result<Host, String>>,
     /// Connections of others, without the one that asks.
@@ -50,15 +52,15 @@ pub(super) struct Looked<'a> {
 
 impl<'a> Looked<'a> {
     /// What is known when a server does not answer at all.
-    fn silent(server: &'a Server, error: AskError, host: Option<Result<Host, String>>) -> Self {
-        let (conf, stats) = (Err(error.clone()), Err(error.clone()));
+    pub(super) fn silent(server: &'a Server, error: AskError, host: Option<Result<Host, String>>) -> Self {
         Self {
             server,
-            srvr: Err(error),
-            conf,
-            stats,
+            srvr: Err(error.clone()),
+            conf: Err(error.clone()),
+            stats: Err(error),
             properties: None,
             environment: None,
+            dirs: Dirs::default(),
             host,
             other_connections: None,
         }
@@ -102,6 +104,7 @@ async fn look(server: &Server) -> Looked<'_> {
         None => None,
     };
     let environment = hosts::environment(server).await;
+    let dirs = dirs::ask(server, &srvr.version).await;
     // Asked twice: a connection that was just closed may still have been counted the first time.
     let again = server.srvr().await.ok().and_then(|srvr| srvr.connections);
     let connections = srvr.connections.into_iter().chain(again).min();
@@ -112,6 +115,7 @@ async fn look(server: &Server) -> Looked<'_> {
         stats,
         properties,
         environment,
+        dirs,
         host: None,
         other_connections: connections.map(|connections| connections.saturating_sub(1)),
     };
@@ -177,6 +181,8 @@ async fn node(looked: &Looked<'_>, remarks: &mut Vec<String>) -> NodeInfo {
         role,
         local: is_local(server),
         data_dir: looked.data_dir(),
+        data_bytes: looked.dirs.data_bytes,
+        log_bytes: looked.dirs.log_bytes,
         znodes: looked.srvr.as_ref().ok().and_then(|srvr| srvr.znodes),
         other_connections: looked.other_connections,
         ..NodeInfo::default()

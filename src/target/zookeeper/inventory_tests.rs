@@ -20,6 +20,7 @@ fn looked<'a>(server: &'a Server, conf: &str) -> Looked<'a> {
         stats: Err(silent(Condition::Refused)),
         properties: None,
         environment: None,
+        dirs: Dirs::default(),
         host: None,
         other_connections: None,
     }

@@ -3,6 +3,7 @@
 pub mod admin;
 mod census;
 mod claim;
+mod dirs;
 mod files;
 pub mod four_letter;
 pub mod gc_log;

@@ -24,6 +24,9 @@ const STATS_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 /// A long list that takes longer disturbs what is measured: it is asked for less often.
 const STATS_SLOW: Duration = Duration::from_secs(1);
 
+/// Bytes of a znode in a snapshot beside its path and its data: stat, ACL and lengths.
+const SNAPSHOT_BYTES_OF_ZNODE: f64 = 76.0;
+
 /// When a server's last restart was told, in nanoseconds: both samplers of it can see one, one of them tells it.
 pub(super) type Restarts = Arc<AtomicI64>;
 
@@ -197,7 +200,7 @@ struct StatsSeries {
     sync_queue: Mean,
     commit_queue: Mean,
     collections: Rate,
-    snapshots: Grown,
+    snapshots: Counted,
 }
 
 impl StatsSeries {
@@ -236,11 +239,15 @@ impl StatsSeries {
         let heap_max = heap_max.iter().find_map(|name| stats.number(&format!("{name}{heap}")));
         let collecting_s = stats.over_labels("jvm_gc_collection_seconds_sum");
         let share = collecting_s.and_then(|seconds| self.collections.next(at_ns, seconds));
+        let written = stats.sum_and_count("snapshottime").map(|(_, count)| self.snapshots.next(at_ns, count));
+        let data = stats.number("approximate_data_size").zip(stats.number("znode_count"));
         let figures = [
+            ("snapshot_bytes", data.map(|(paths_and_data, znodes)| paths_and_data + SNAPSHOT_BYTES_OF_ZNODE * znodes)),
+            ("snapshot_interval_s", self.snapshots.interval_s),
             ("heap_max_bytes", heap_max.filter(|bytes| *bytes > 0.0)),
             // A pause is counted when it ends: a long one may be more than the interval.
             ("gc_pause_share", share.map(|share| share.min(1.0))),
-            ("snapshots", stats.sum_and_count("snapshottime").map(|(_, count)| self.snapshots.next(count))),
+            ("snapshots", written),
         ];
         samples(at_ns, &self.node, &figures)
     }
@@ -276,19 +283,27 @@ fn mean_of(stats: &Stats, name: &str, mean: &mut Mean) -> Option<f64> {
     stats.sum_and_count(name).and_then(|pair| mean.next(pair))
 }
 
-/// How much a counter has grown since the first reading, over restarts.
+/// Snapshots by a server's own counter: how many since the first reading, over restarts, and how often they came last.
 #[derive(Debug, Default)]
-struct Grown {
+struct Counted {
     last: Option<f64>,
-    grown: f64,
+    written: f64,
+    /// When the counter was seen to have grown last.
+    grew_ns: Option<i64>,
+    interval_s: Option<f64>,
 }
 
-impl Grown {
-    fn next(&mut self, counter: f64) -> f64 {
+impl Counted {
+    fn next(&mut self, at_ns: i64, counter: f64) -> f64 {
         let before = self.last.replace(counter).unwrap_or(counter);
         // One that went back has begun anew, at 0.
-        self.grown += if counter >= before { counter - before } else { counter };
-        self.grown
+        let more = if counter >= before { counter - before } else { counter };
+        if more > 0.0 {
+            let since_ns = self.grew_ns.replace(at_ns);
+            self.interval_s = since_ns.map(|since_ns| at_ns.saturating_sub(since_ns) as f64 / 1e9 / more);
+        }
+        self.written += more;
+        self.written
     }
 }
 

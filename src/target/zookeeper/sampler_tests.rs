@@ -123,6 +123,12 @@ fn a_server_without_files_tells_of_its_jvm_and_its_snapshots_itself() {
     assert_eq!((value(&seen, "gc_pause_share"), value(&seen, "snapshots")), (Some(0.1), Some(2.0)));
     let seen = series.next(20 * S, 1.0, &list("0.5", 1));
     assert_eq!((value(&seen, "gc_pause_share"), value(&seen, "snapshots")), (None, Some(3.0)), "started again");
+    let seen = series.next(40 * S, 1.0, &list("0.6", 5));
+    assert_eq!((value(&seen, "snapshots"), value(&seen, "snapshot_interval_s")), (Some(7.0), Some(5.0)), "4 in 20 s");
+    let seen = series.next(50 * S, 1.0, &list("0.6", 5));
+    assert_eq!(value(&seen, "snapshot_interval_s"), Some(5.0), "as long as no other is written");
+    let seen = StatsSeries::default().next(0, 1.0, &stats("zk_approximate_data_size 5700,zk_znode_count 100"));
+    assert_eq!(value(&seen, "snapshot_bytes"), Some(13_300.0));
     let mut series = StatsSeries { has_files: true, ..StatsSeries::default() };
     let seen = series.next(0, 1.0, &list("2.0", 7));
     assert_eq!((value(&seen, "heap_max_bytes"), value(&seen, "snapshots")), (None, None), "its files tell");

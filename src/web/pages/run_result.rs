@@ -8,7 +8,7 @@ use super::{
     run_live::servers,
 };
 use crate::{
-    model::{Inventory, Outcome, RunState, Validity, Verdict},
+    model::{Inventory, NodeInfo, Outcome, RunState, Validity, Verdict},
     report::{self, HOSTS, Mark, TABLES, format, steps, words},
     store::{RunDetail, Series},
     web::charts::{
@@ -73,6 +73,8 @@ pub struct ValidityPart {
 #[derive(Debug, Clone, PartialEq)]
 pub struct InventoryPart {
     pub known: Inventory,
+    /// Each server with what it keeps on its disk.
+    pub servers: Vec<(NodeInfo, String)>,
     /// The machines, unless the run was made before they were read.
     pub hosts: Option<TablePanel>,
     /// Name, value, source.
@@ -254,6 +256,7 @@ fn inventory(known: &Inventory, detail: &RunDetail) -> InventoryPart {
     let none = |value: Option<u64>, word: &str| value.map_or_else(|| word.to_owned(), format::count);
     InventoryPart {
         known: known.clone(),
+        servers: known.nodes.iter().map(|node| (node.clone(), on_disk(node))).collect(),
         hosts: report::find(HOSTS).and_then(|entry| TablePanel::of(entry, detail, false)),
         limits: known
             .limits
@@ -262,6 +265,16 @@ fn inventory(known: &Inventory, detail: &RunDetail) -> InventoryPart {
             .collect(),
         needs: needs(&detail.outline),
         remarks: detail.outline.remarks.clone(),
+    }
+}
+
+/// What a server kept on its disk before the load.
+fn on_disk(node: &NodeInfo) -> String {
+    let size = |bytes: u64| format::with_unit(bytes as f64, "bytes");
+    match (node.data_bytes, node.log_bytes) {
+        (Some(data), Some(log)) if data == log => format!("{} in all", size(data)),
+        (Some(data), Some(log)) => format!("{} of snapshots, {} of logs", size(data), size(log)),
+        (data, log) => data.or(log).map_or_else(|| "not known".to_owned(), size),
     }
 }
 
