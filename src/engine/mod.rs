@@ -199,12 +199,18 @@ impl Floor {
     ) -> Result<(Inventory, Box<dyn Claim>), String> {
         let cancel = intake.cancel_token();
         let look = async {
-            let inventory = target.inventory().await.map_err(|error| error.to_string())?;
+            let mut inventory = target.inventory().await.map_err(|error| error.to_string())?;
             let give_up_ns = intake.clock.now_ns().saturating_add(nanos(plan.wait_for_target));
             let mut waits_for = None;
             loop {
                 match target.claim(run).await {
-                    Ok(claim) => return Ok((inventory, claim)),
+                    Ok(claim) => {
+                        // Who was connected then was the run that this one waited for.
+                        if waits_for.is_some() {
+                            inventory.nodes.iter_mut().for_each(|node| node.other_connections = None);
+                        }
+                        return Ok((inventory, claim));
+                    }
                     Err(TargetError::InUse { holder }) if intake.clock.now_ns() < give_up_ns => {
                         if waits_for.as_ref() != Some(&holder) {
                             tell_waiting(intake, &holder, give_up_ns).await;

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use rampart::model::{Inventory, RunEvent, RunId};
+use rampart::{
+    model::{Inventory, Phase, RunEvent, RunId},
+    target::{CleanPace, TargetSpec},
+};
+use serde_json::json;
 use zk_wire::{Client, ConnectOptions, CreateMode};
 
 use crate::{
-    engine_run::{Run, SMALL, config, recipe, scenario},
+    engine_run::{Run, SMALL, config, planned, recipe, scenario},
     zookeeper::Server,
 };
 
@@ -47,11 +51,10 @@ async fn leftovers_and_other_clients_are_said_before_the_load() {
     other.create(&left, b"", CreateMode::Persistent).unwrap();
     let scenario = scenario("use = \"zk\"", "kind = \"levels\"\nlevels = [1]\nmeasure_s = 1", SMALL, "");
     let mut run = Run::start(&scenario, &config(server.addr, ""));
+    let others = note(&mut run, "Others had connections").await;
+    assert!(others.contains(&format!("(1 to {})", server.addr)), "{others}");
     let text = note(&mut run, &left).await;
     assert!(text.contains("`rampart clean zk`"), "{text}");
-    let remarks = &inventory(&run).remarks;
-    let others = remarks.iter().find(|remark| remark.starts_with("others were connected")).unwrap();
-    assert!(others.ends_with(&format!("1 on {}", server.addr)), "{others}");
     run.verdict().await;
     assert!(other.exists(&left).unwrap().is_some(), "a run removes its own root only");
 
@@ -59,6 +62,23 @@ async fn leftovers_and_other_clients_are_said_before_the_load() {
     other.close().unwrap();
     let mut run = Run::start(&scenario, &config(server.addr, ""));
     run.verdict().await;
-    assert!(inventory(&run).remarks.iter().all(|remark| !remark.contains("others were connected")));
+    assert!(run.notes().iter().all(|note| !note.starts_with("Others had connections")), "{:?}", run.notes());
     assert_eq!(inventory(&run).nodes[0].other_connections, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_run_that_was_waited_for_is_no_other_client() {
+    let server = Server::start("", &[]);
+    let spec = serde_json::from_value::<TargetSpec>(json!({"kind": "zookeeper", "servers": [server.addr]})).unwrap();
+    let held = spec.open(&[]).claim(RunId::new()).await.unwrap();
+    let scenario = scenario("use = \"zk\"", "kind = \"levels\"\nlevels = [1]\nmeasure_s = 1", SMALL, "");
+    let mut plan = planned(&scenario, &config(server.addr, ""));
+    plan.wait_for_target = Duration::from_secs(60);
+    let mut run = Run::of(plan);
+    run.phase(Phase::Waiting, 0).await;
+    held.release(CleanPace::default()).await.unwrap();
+    run.verdict().await;
+    assert!(run.notes().iter().any(|note| note.contains("waits until it is free")), "{:?}", run.notes());
+    assert!(run.notes().iter().all(|note| !note.starts_with("Others had connections")), "{:?}", run.notes());
+    assert_eq!(inventory(&run).nodes[0].other_connections, None, "who it was is not known any more");
 }

@@ -83,7 +83,6 @@ pub(super) async fn take(servers: &[Server]) -> Result<Inventory, TargetError> {
         remark_refusals(each, &mut inventory.remarks);
     }
     inventory.remarks.extend(mixed_versions(&inventory.nodes));
-    inventory.remarks.extend(connections_of_others(&inventory.nodes));
     limits_and_settings(&looked, &mut inventory);
     inventory.hosts = hosts::all(&looked, &inventory.nodes).await;
     inventory.sampling = sampling(&looked, &inventory.nodes);
@@ -253,15 +252,6 @@ fn mixed_versions(nodes: &[NodeInfo]) -> Option<String> {
     }
     let list: Vec<_> = of.iter().map(|(version, names)| format!("{version} on {}", names.join(", "))).collect();
     (of.len() > 1).then(|| format!("the servers run different versions: {}", list.join("; ")))
-}
-
-/// Who else uses the target changes what it can carry.
-fn connections_of_others(nodes: &[NodeInfo]) -> Option<String> {
-    let busy = nodes.iter().filter_map(|node| Some((node, node.other_connections.filter(|count| *count > 0)?)));
-    let list: Vec<_> = busy.map(|(node, count)| format!("{count} on {}", node.name)).collect();
-    let list = list.join(", ");
-    (!list.is_empty())
-        .then(|| format!("others were connected before the load, and what they ask is in all figures: {list}"))
 }
 
 fn sampling(looked: &[Looked<'_>], nodes: &[NodeInfo]) -> Vec<String> {

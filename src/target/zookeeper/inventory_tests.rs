@@ -121,14 +121,6 @@ fn several_versions_in_one_ensemble_are_a_remark() {
 }
 
 #[test]
-fn connections_of_others_are_a_remark() {
-    let node = |name: &str, others| NodeInfo { name: name.into(), other_connections: others, ..NodeInfo::default() };
-    assert_eq!(connections_of_others(&[node("a", Some(0)), node("b", None)]), None);
-    let remark = connections_of_others(&[node("a", Some(12)), node("b", Some(0)), node("c", Some(3))]).unwrap();
-    assert!(remark.ends_with("12 on a, 3 on c"), "{remark}");
-}
-
-#[test]
 fn each_server_is_listed_with_what_it_is_sampled_by() {
     let (a, b) = (server("127.0.0.1:1"), server("127.0.0.2:2"));
     let by = |server, source| Looked { stats: Ok((Stats::default(), source)), ..looked(server, "") };

@@ -19,6 +19,7 @@ pub fn remarks(inventory: &Inventory, ahead: &Ahead) -> Vec<String> {
     let mut remarks: Vec<String> =
         disks(&inventory.nodes).iter().filter_map(|disk| of_disk(disk, inventory, ahead)).collect();
     remarks.extend(files(inventory, ahead));
+    remarks.extend(connections_of_others(&inventory.nodes));
     if setting(inventory, "forceSync").is_some_and(|value| value.eq_ignore_ascii_case("no")) {
         remarks.push(
             "forceSync = no: transactions are acknowledged before they are on the disk, so that these figures compare with \
@@ -141,6 +142,18 @@ fn size(bytes: f64) -> String {
     format!("{}{}{unit}", figure::figure(value), figure::THIN)
 }
 
+/// Who else uses the target changes what it can carry.
+fn connections_of_others(nodes: &[NodeInfo]) -> Option<String> {
+    let busy = nodes.iter().filter_map(|node| Some((node, node.other_connections.filter(|count| *count > 0)?)));
+    let list: Vec<_> = busy.map(|(node, count)| format!("{count} to {}", node.name)).collect();
+    (!list.is_empty()).then(|| {
+        format!(
+            "Others had connections before the load ({}): what they ask of the target is in all figures.",
+            list.join(", ")
+        )
+    })
+}
+
 /// Each session is an open file of its server.
 fn files(inventory: &Inventory, ahead: &Ahead) -> Option<String> {
     let limit = inventory.limit("max_file_descriptor_count")?;
@@ -244,6 +257,18 @@ mod tests {
         let mut unknown = inventory(&[1], &[]);
         unknown.nodes[0].disk_free_bytes = None;
         assert_eq!(remarks(&unknown, &ahead()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn connections_of_others_are_said_where_they_are_known() {
+        let mut busy = inventory(&[], &[]);
+        let node =
+            |name: &str, others| NodeInfo { name: name.into(), other_connections: others, ..NodeInfo::default() };
+        busy.nodes = vec![node("a", Some(12)), node("b", Some(0)), node("c", Some(3)), node("d", None)];
+        let said = remarks(&busy, &ahead());
+        assert!(said.len() == 1 && said[0].contains("(12 to a, 3 to c)"), "{said:?}");
+        busy.nodes = vec![node("b", Some(0)), node("d", None)];
+        assert_eq!(remarks(&busy, &ahead()), Vec::<String>::new());
     }
 
     #[test]
