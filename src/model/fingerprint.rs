@@ -29,8 +29,9 @@ pub struct Difference {
     pub after: Option<String>,
 }
 
-/// Settings that say where a server is, not how it works: the launcher may choose others each time.
-const PLACES: &[&str] = &["zoo_cfg.clientPort", "java"];
+/// Settings that are no facts of their own: where a server and its Java are, which may be elsewhere each time, and the
+/// version that a recipe asks for, which the servers tell themselves.
+const NO_FACTS: &[&str] = &["zoo_cfg.clientPort", "java", "version"];
 
 impl Fingerprint {
     /// The fingerprint of a target and its hosts. Addresses and names are no part of it, and the order of servers is not:
@@ -45,7 +46,7 @@ impl Fingerprint {
         for node in inventory.nodes.iter().filter(|node| !node.version.is_empty()) {
             add("version".to_owned(), node.version.clone());
         }
-        for setting in inventory.settings.iter().filter(|setting| !PLACES.contains(&setting.name.as_str())) {
+        for setting in inventory.settings.iter().filter(|setting| !NO_FACTS.contains(&setting.name.as_str())) {
             add(setting.name.clone(), setting.value.clone());
         }
         for limit in &inventory.limits {
@@ -149,6 +150,7 @@ mod tests {
         moved.nodes[0].role = "leader".to_owned();
         moved.settings.reverse();
         moved.settings.push(setting("zoo_cfg.clientPort", "2182"));
+        moved.settings.push(setting("version", "3.9"));
         assert_eq!(Fingerprint::of(&moved), one);
     }
 
