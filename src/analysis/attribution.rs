@@ -63,12 +63,13 @@ pub fn explain(history: &[Trial], decisive: &Trial) -> Vec<Evidence> {
         .collect();
     for incident in &decisive.incidents {
         let certainty = match incident.kind {
-            IncidentKind::ConnectionClosed => Certainty::Likely,
+            IncidentKind::ConnectionClosed | IncidentKind::RoleChanged => Certainty::Likely,
             IncidentKind::Stall
             | IncidentKind::Paused
             | IncidentKind::Died
             | IncidentKind::Restarted
             | IncidentKind::Election
+            | IncidentKind::NotOneLeader
             | IncidentKind::SessionExpired
             | IncidentKind::NotServing
             | IncidentKind::CannotApply

@@ -4,6 +4,7 @@
 pub mod attribution;
 pub mod controller;
 pub mod judge;
+pub mod leadership;
 pub mod rules;
 pub mod steady;
 pub mod verdict;

@@ -101,6 +101,20 @@ impl Config {
                     "is empty; at least one address:port is needed",
                 ));
             }
+            let servers = spec.servers.len();
+            let lists = [
+                ("admin_urls", spec.admin_urls.len()),
+                ("metrics_urls", spec.metrics_urls.len()),
+                ("node_exporters", spec.node_exporters.len()),
+                ("hosts", spec.hosts.len()),
+            ];
+            // One that is missing would give its neighbour's figures to a server.
+            for (key, entries) in lists.into_iter().filter(|(_, entries)| *entries != 0 && *entries != servers) {
+                faults.push(Fault::new(
+                    format!("targets.{name}.{key}"),
+                    format!("has {entries} entries; allowed: {servers}, one a server and in their order, or none"),
+                ));
+            }
             let chroot = &spec.chroot;
             if !chroot.is_empty() && (!chroot.starts_with('/') || chroot.ends_with('/')) {
                 faults.push(Fault::new(
@@ -219,6 +233,24 @@ mod tests {
             let faults = Config::parse(text).unwrap_err();
             assert_eq!((faults.0[0].field.as_str(), faults.0[0].line), (field, Some(line)), "{text}: {faults}");
         }
+    }
+
+    #[test]
+    fn what_stands_once_a_server_has_an_entry_for_each() {
+        let head = "[targets.box]\nkind = \"zookeeper\"\nservers = [\"10.0.0.1:2181\", \"10.0.0.2:2181\"]\n";
+        for key in ["admin_urls", "metrics_urls", "node_exporters"] {
+            let faults = Config::parse(&format!("{head}{key} = [\"http://10.0.0.2:1\"]\n")).unwrap_err();
+            assert_eq!(
+                (faults.0[0].line, faults.0[0].field.as_str()),
+                (Some(4), format!("targets.box.{key}").as_str())
+            );
+            assert!(faults.to_string().contains("has 1 entries; allowed: 2"), "{faults}");
+        }
+        let hosts = "hosts = [{ cores = 16, memory_bytes = 64000000000 }, { name = \"b\", cpu = \"EPYC\" }]\n";
+        let TargetSpec::Zookeeper(target) = &Config::parse(&format!("{head}{hosts}")).unwrap().targets["box"];
+        assert_eq!((target.hosts[0].cores, target.hosts[1].cpu.as_deref()), (Some(16), Some("EPYC")));
+        let faults = Config::parse(&format!("{head}hosts = [{{ core = 16 }}, {{}}]\n")).unwrap_err();
+        assert!(faults.to_string().contains("core") && faults.to_string().contains("memory_bytes"), "{faults}");
     }
 
     #[test]

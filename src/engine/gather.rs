@@ -212,6 +212,8 @@ fn fold(incidents: Vec<Incident>) -> Vec<Incident> {
             | IncidentKind::Died
             | IncidentKind::Restarted
             | IncidentKind::Election
+            | IncidentKind::RoleChanged
+            | IncidentKind::NotOneLeader
             | IncidentKind::NotServing
             | IncidentKind::CannotApply
             | IncidentKind::FillTimedOut

@@ -10,6 +10,7 @@ use super::{
     vital_signs::Silence,
 };
 use crate::{
+    analysis::leadership::Rounds,
     launch::Managed,
     model::{Clock, Incident, RunEvent, Sample, metric::GENERATOR},
     target::{Observation, Sampler},
@@ -54,6 +55,8 @@ pub(super) struct Intake {
     pub(super) blocks: Vec<Block>,
     pub(super) incidents: Vec<Incident>,
     pub(super) silent: HashMap<String, Silence>,
+    /// Who leads, round by round.
+    pub(super) leadership: Rounds,
     /// When each node answered last.
     pub(super) answered: HashMap<String, i64>,
     /// Nodes seen stopped by a signal since the last [`Intake::begin`].
@@ -97,6 +100,7 @@ impl Intake {
             blocks: Vec::new(),
             incidents: Vec::new(),
             silent: HashMap::new(),
+            leadership: Rounds::default(),
             answered: HashMap::new(),
             paused: Vec::new(),
             stopped: false,
@@ -185,6 +189,7 @@ impl Intake {
             self.take(observation).await;
         }
         let now_ns = self.clock.now_ns();
+        self.leadership.begin();
         self.silent.values_mut().for_each(|silence| silence.since_ns = now_ns);
         self.samples.clear();
         self.blocks.clear();

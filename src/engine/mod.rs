@@ -19,6 +19,7 @@ use crate::{
         ValidityLimits, controller,
         controller::Next,
         judge::judge,
+        leadership::Rounds,
         verdict::{Question, conclude},
     },
     launch::{self, LaunchError, Managed},
@@ -148,11 +149,15 @@ impl Floor {
             }
         };
         intake.tell(RunEvent::Inventory { at_ns: clock.now_ns(), inventory: Box::new(inventory.clone()) }).await;
+        let mut notes = spec.preflight(&inventory, &site::ahead(plan));
+        notes.extend(site::of_leftovers(claim.leftovers(), &plan.outline.target));
         let sites = site::sites(plan, &spec, &inventory, claim.root(), clock, run);
-        for note in sites.notes {
-            intake.tell(RunEvent::Note { at_ns: clock.now_ns(), text: note }).await;
+        notes.extend(sites.notes);
+        for text in notes {
+            intake.tell(RunEvent::Note { at_ns: clock.now_ns(), text }).await;
         }
         let samplers = target.samplers(clock, &inventory);
+        intake.leadership = Rounds::new(roles(&inventory));
         intake.writes = plan.scenario.workload.writes();
         intake.sample_with(samplers);
         let mut floor = Self {
@@ -194,12 +199,18 @@ impl Floor {
     ) -> Result<(Inventory, Box<dyn Claim>), String> {
         let cancel = intake.cancel_token();
         let look = async {
-            let inventory = target.inventory().await.map_err(|error| error.to_string())?;
+            let mut inventory = target.inventory().await.map_err(|error| error.to_string())?;
             let give_up_ns = intake.clock.now_ns().saturating_add(nanos(plan.wait_for_target));
             let mut waits_for = None;
             loop {
                 match target.claim(run).await {
-                    Ok(claim) => return Ok((inventory, claim)),
+                    Ok(claim) => {
+                        // Who was connected then was the run that this one waited for.
+                        if waits_for.is_some() {
+                            inventory.nodes.iter_mut().for_each(|node| node.other_connections = None);
+                        }
+                        return Ok((inventory, claim));
+                    }
                     Err(TargetError::InUse { holder }) if intake.clock.now_ns() < give_up_ns => {
                         if waits_for.as_ref() != Some(&holder) {
                             tell_waiting(intake, &holder, give_up_ns).await;
@@ -304,6 +315,11 @@ async fn stop(managed: Option<Box<dyn Managed>>) -> Option<LaunchError> {
         Some(managed) => managed.stop().await,
         None => None,
     }
+}
+
+/// The role of each server before the load.
+fn roles(inventory: &Inventory) -> BTreeMap<String, String> {
+    inventory.nodes.iter().map(|node| (node.name.clone(), node.role.clone())).collect()
 }
 
 async fn tell_phase(intake: &Intake, phase: Phase) {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use crate::{
     model::{Clock, Inventory, RunId},
     scenario::Plan,
-    target::TargetSpec,
+    target::{Ahead, StepAhead, TargetSpec},
     workload::Site,
 };
 
@@ -70,6 +70,31 @@ pub(super) fn sites(
     let probe_sources = if loopback { vec![IpAddr::V4(Ipv4Addr::new(127, 0, 3, 1))] } else { Vec::new() };
     let probe = Site { sources: probe_sources, ..load.clone() };
     Sites { load, probe, notes }
+}
+
+/// What the plan is going to ask of its target.
+pub(super) fn ahead(plan: &Plan) -> Ahead {
+    let step = |load: &u64| {
+        let demand = plan.scenario.workload.demand(*load);
+        let znodes = demand.counts.iter().find(|(what, ..)| *what == "znodes").map_or(0, |(_, count, _)| *count);
+        StepAhead { znodes, writes_per_s: demand.writes_per_s }
+    };
+    let top = plan.outline.ladder.iter().copied().max().unwrap_or(0);
+    Ahead {
+        steps: plan.outline.ladder.iter().map(step).collect(),
+        sessions: plan.scenario.workload.demand(top).sessions,
+        longest_s: plan.outline.longest_s as f64,
+    }
+}
+
+/// What leftovers of dead runs mean, in a sentence.
+pub(super) fn of_leftovers(roots: &[String], target: &str) -> Option<String> {
+    (!roots.is_empty()).then(|| {
+        format!(
+            "{} of runs that are gone lies on the target and is in all counts; `rampart clean {target}` removes it.",
+            roots.join(", ")
+        )
+    })
 }
 
 /// A seed of the run's own, the same when the run is looked at again.

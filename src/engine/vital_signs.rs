@@ -2,6 +2,7 @@
 
 use super::intake::Intake;
 use crate::{
+    analysis::leadership::Said,
     launch::{Managed, ProcessKind},
     model::{Incident, IncidentKind},
     target::{Condition, NodeCondition},
@@ -20,7 +21,13 @@ pub(super) struct Silence {
 
 impl Intake {
     pub(super) fn take_condition(&mut self, seen: NodeCondition) {
-        let NodeCondition { at_ns, node, condition, text } = seen;
+        let NodeCondition { at_ns, node, condition, role, text } = seen;
+        let said = match (condition, role) {
+            (Condition::Serving, Some(role)) => Said::Role(role),
+            (Condition::Serving | Condition::Empty | Condition::Refused, _) => Said::Unknown,
+            (Condition::NotServing | Condition::Unreachable | Condition::TimedOut, _) => Said::Nothing,
+        };
+        self.incidents.extend(self.leadership.take(at_ns, &node, said));
         match condition {
             Condition::Serving => self.spoke(&node, at_ns),
             // The sampler's own limit: says nothing about how the server serves others.
@@ -142,5 +149,34 @@ impl Intake {
                 });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{analysis::leadership::Rounds, model::Clock};
+
+    #[tokio::test]
+    async fn samples_without_exactly_one_leader_are_an_incident() {
+        let (events, _kept) = mpsc::channel(1);
+        let mut intake = Intake::new(Clock::start(), events, CancellationToken::new());
+        let roles = [("a", "leader"), ("b", "follower")].map(|(node, role)| (node.to_owned(), role.to_owned()));
+        intake.leadership = Rounds::new(roles.into());
+        let mut say = |node: &str, condition, role: Option<&str>| {
+            let (node, role) = (node.to_owned(), role.map(str::to_owned));
+            intake.take_condition(NodeCondition { at_ns: 1, node, condition, role, text: String::new() });
+            std::mem::take(&mut intake.incidents).into_iter().map(|incident| incident.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(say("a", Condition::Serving, Some("leader")), []);
+        assert_eq!(say("b", Condition::Serving, Some("follower")), []);
+        assert_eq!(say("a", Condition::Empty, None), [], "a connection limit says nothing of its role");
+        assert_eq!(say("b", Condition::Serving, Some("follower")), []);
+        assert_eq!(say("a", Condition::TimedOut, None), []);
+        assert_eq!(say("b", Condition::NotServing, None), [IncidentKind::NotOneLeader, IncidentKind::NotServing]);
+        assert_eq!(say("b", Condition::Serving, Some("leader")), [IncidentKind::RoleChanged]);
     }
 }

@@ -78,6 +78,9 @@ impl Managed for Target {
             chroot: String::new(),
             digest: None,
             admin_urls: self.servers.iter().filter_map(|server| server.info.as_ref()?.admin_url.clone()).collect(),
+            metrics_urls: self.servers.iter().filter_map(|server| server.info.as_ref()?.metrics_url.clone()).collect(),
+            node_exporters: Vec::new(),
+            hosts: Vec::new(),
             source_addresses: Vec::new(),
             tls: None,
         })

@@ -43,6 +43,10 @@ pub enum IncidentKind {
     Restarted,
     /// A new leader epoch.
     Election,
+    /// A server of an ensemble changed its role.
+    RoleChanged,
+    /// In one round of samples no server of an ensemble led, or several did.
+    NotOneLeader,
     /// A session of the load expired.
     SessionExpired,
     /// A connection of the load was closed and attached again.

@@ -3,6 +3,7 @@
 
 pub mod csv;
 pub mod format;
+pub mod hosts;
 pub mod load_ops;
 pub mod markdown;
 pub mod operations;
@@ -36,7 +37,11 @@ pub const TABLES: &[TableEntry] = &[
     TableEntry { name: "counts", page: load_ops::counts_by_step, data: load_ops::counts },
     TableEntry { name: "trials", page: trials::all, data: trials::all },
     TableEntry { name: "rules", page: trials::rules, data: trials::rules },
+    TableEntry { name: HOSTS, page: hosts::all, data: hosts::all },
 ];
+
+/// The table that stands with what a run ran on.
+pub const HOSTS: &str = "hosts";
 
 /// The table of that name.
 #[must_use]

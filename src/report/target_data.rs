@@ -145,8 +145,25 @@ fn rows(detail: &RunDetail, node: &str, mut row: impl FnMut(&Trial, Vec<Cell>)) 
     }
 }
 
+/// What a server's host tells where its process cannot be read.
+const OF_HOST: &[(&str, &str)] = &[
+    ("process_cpu_share", "host_cpu_share"),
+    ("memory_bytes", "host_memory_bytes"),
+    ("net_in_bytes_per_s", "host_net_in_bytes_per_s"),
+    ("net_out_bytes_per_s", "host_net_out_bytes_per_s"),
+    ("disk_read_bytes_per_s", "host_disk_read_bytes_per_s"),
+    ("disk_write_bytes_per_s", "host_disk_write_bytes_per_s"),
+];
+
+/// The host's metric that stands in for one of the process; `None` where the process itself was read.
+fn stand_in(trial: &Trial, node: &str, metric: &str) -> Option<&'static str> {
+    let (_, host) = OF_HOST.iter().find(|(process, _)| *process == metric)?;
+    (trial.metric(node, metric).is_none() && trial.metric(node, host).is_some()).then_some(*host)
+}
+
 fn read(trial: &Trial, node: &str, field: &Field) -> Option<f64> {
-    let stat = trial.metric(node, field.metric)?;
+    let metric = stand_in(trial, node, field.metric).unwrap_or(field.metric);
+    let stat = trial.metric(node, metric)?;
     Some(if field.read == Read::Mean { stat.mean } else { stat.last } / field.by)
 }
 
@@ -171,8 +188,25 @@ fn notes(detail: &RunDetail, table: &mut Table) {
     );
     let cpu = metric::find("process_cpu_share").map_or("", |metric| metric.source);
     table.notes.push(format!("CPU: {cpu}. 1 MB is 1 000 000 bytes."));
+    table.notes.extend(of_hosts(detail));
     table.notes.extend(steps::repeats_note(detail));
     table.notes.extend(remarks(detail));
+}
+
+/// Which columns show a whole host instead of a server's process.
+fn of_hosts(detail: &RunDetail) -> Option<String> {
+    let stands_in = |field: &&Field| {
+        let trials = steps::representative(detail);
+        let mut pairs = trials.iter().flat_map(|trial| trial.target_nodes().map(move |(node, _)| (trial, node)));
+        pairs.any(|(trial, node)| stand_in(trial, node, field.metric).is_some())
+    };
+    let labels: Vec<_> = FIELDS.iter().filter(stands_in).map(|field| field.label).collect();
+    (!labels.is_empty()).then(|| {
+        format!(
+            "Of servers on other machines these are figures of the whole host, by node_exporter: {}.",
+            labels.join(", ")
+        )
+    })
 }
 
 /// What steps were remarked upon, each remark once with the loads that it is about.

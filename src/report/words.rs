@@ -198,6 +198,8 @@ pub const fn incident(kind: IncidentKind) -> &'static str {
         IncidentKind::Died => "process ended",
         IncidentKind::Restarted => "restart",
         IncidentKind::Election => "election",
+        IncidentKind::RoleChanged => "role changed",
+        IncidentKind::NotOneLeader => "not one leader",
         IncidentKind::SessionExpired => "session expired",
         IncidentKind::ConnectionClosed => "connection closed",
         IncidentKind::NotServing => "not serving",

@@ -6,7 +6,7 @@ use std::{
 };
 
 use listeners::{Protocol, SocketState};
-use sysinfo::{CpuRefreshKind, Networks, Pid, ProcessRefreshKind, ProcessesToUpdate, System};
+use sysinfo::{CpuRefreshKind, Networks, Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
 
 use super::{Rate, sample};
 use crate::model::{Clock, Sample};
@@ -18,6 +18,10 @@ pub struct Process {
     /// The node that samples are stored under.
     node: String,
     pid: Pid,
+    /// Since when the process runs: with the pid, its identity.
+    started_s: Option<u64>,
+    /// Where it listens: whoever listens there when it is gone is its successor.
+    address: Option<SocketAddr>,
     /// Kept between readings: sysinfo keeps open what it reads. Behind a lock only to travel to blocking threads.
     system: Arc<Mutex<System>>,
     cores: f64,
@@ -47,6 +51,8 @@ impl Process {
             clock,
             node: node.to_owned(),
             pid: Pid::from_u32(pid),
+            started_s: None,
+            address: None,
             system: Arc::new(Mutex::new(system)),
             cores,
             cpu_ms: Rate::default(),
@@ -55,11 +61,18 @@ impl Process {
         })
     }
 
+    /// Follows a server that is started again: when the process is gone, the Java that listens on the address is read.
+    #[must_use]
+    pub fn listening_on(mut self, address: SocketAddr) -> Self {
+        self.address = Some(address);
+        self
+    }
+
     /// `process_cpu_share` (of all cores), `memory_bytes`, `disk_read_bytes_per_s`, `disk_write_bytes_per_s`; rates from
     /// the second reading on, nothing when the process is gone.
     pub async fn read(&mut self) -> Vec<Sample> {
         let Some(figures) = self.figures().await else {
-            self.cpu_ms.reset();
+            self.follow().await;
             return Vec::new();
         };
         let at_ns = figures.at_ns;
@@ -75,12 +88,26 @@ impl Process {
         samples
     }
 
+    /// Looks for the successor of a process that is gone. Counters begin anew with it.
+    async fn follow(&mut self) {
+        [&mut self.cpu_ms, &mut self.disk_read, &mut self.disk_write].into_iter().for_each(Rate::reset);
+        let Some(address) = self.address else { return };
+        let found = tokio::task::spawn_blocking(move || listener(address)).await.ok().flatten();
+        if let Some((pid, name)) = found
+            && name.contains("java")
+        {
+            self.pid = Pid::from_u32(pid);
+            self.started_s = None;
+        }
+    }
+
     /// The share of all cores since the last reading (0..1).
     pub(super) fn cpu_share(&mut self, figures: Figures) -> Option<f64> {
         Some(self.cpu_ms.next(figures.at_ns, figures.cpu_ms)? / 1_000.0 / self.cores)
     }
 
-    pub(super) async fn figures(&self) -> Option<Figures> {
+    /// `None` when the process is gone, also when another one has its pid now.
+    pub(super) async fn figures(&mut self) -> Option<Figures> {
         let (system, pid, clock) = (Arc::clone(&self.system), self.pid, self.clock);
         let read = tokio::task::spawn_blocking(move || {
             let mut system = system.lock().ok()?;
@@ -88,15 +115,19 @@ impl Process {
             system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, kind);
             let process = system.process(pid)?;
             let disk = process.disk_usage();
-            Some(Figures {
+            let figures = Figures {
                 at_ns: clock.now_ns(),
                 cpu_ms: process.accumulated_cpu_time() as f64,
                 memory_bytes: process.memory() as f64,
                 read_bytes: disk.total_read_bytes as f64,
                 written_bytes: disk.total_written_bytes as f64,
-            })
+            };
+            // What has ended but was not waited for yet uses nothing, which is not what the server uses.
+            let ended = matches!(process.status(), ProcessStatus::Zombie | ProcessStatus::Dead);
+            (!ended).then(|| (figures, process.start_time()))
         });
-        read.await.ok().flatten()
+        let (figures, started_s) = read.await.ok().flatten()?;
+        (*self.started_s.get_or_insert(started_s) == started_s).then_some(figures)
     }
 }
 
@@ -149,4 +180,19 @@ pub fn listener(address: SocketAddr) -> Option<(u32, String)> {
     let mut listening = all.filter(|each| each.protocol == Protocol::TCP && each.state == SocketState::Listen);
     let process = listening.find(|each| fits(each.socket))?.process;
     Some((process.pid, process.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn another_process_with_the_same_pid_is_another_process() {
+        let mut process = Process::new(Clock::start(), "a", std::process::id()).unwrap();
+        assert!(!process.read().await.is_empty());
+        process.started_s = Some(1);
+        assert_eq!(process.read().await, []);
+        let mut nobody = Process::new(Clock::start(), "a", u32::MAX / 2).unwrap();
+        assert_eq!(nobody.read().await, []);
+    }
 }

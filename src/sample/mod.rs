@@ -1,11 +1,20 @@
-//! Readings of this machine: a server's process, an interface, Rampart itself. Knows the model only; which processes
-//! belong to a target, the target says.
+//! Readings of this machine (a server's process, an interface, Rampart itself) and figures that others offer over HTTP.
+//! Knows the model only; which processes belong to a target, the target says.
 
+mod disk;
+pub mod exposition;
+mod fetch;
 mod generator;
 mod host;
+mod machine;
+pub mod node_exporter;
 
+pub use disk::Disk;
+pub use fetch::{BODY_LIMIT, FetchError, Fetcher};
 pub use generator::{Generator, open_files};
 pub use host::{Interface, Process, listener};
+pub use machine::{disk_free_bytes, this_machine};
+pub use node_exporter::NodeExporter;
 
 use crate::model::Sample;
 

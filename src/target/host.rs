@@ -1,20 +1,22 @@
-//! Readings of this machine as samplers of a target.
+//! Readings of machines as samplers of a target.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::{Observation, Sampler};
-use crate::sample::{Generator, Interface, Process};
+use crate::sample::{Disk, Generator, Interface, NodeExporter, Process};
 
-const EVERY: Duration = Duration::from_secs(1);
+pub(super) const EVERY: Duration = Duration::from_secs(1);
+/// A node_exporter reads a few hundred files for one answer.
+pub(super) const EXPORTER_EVERY: Duration = Duration::from_secs(5);
 
 macro_rules! samplers {
-    ($($source:ty),+) => {$(
+    ($($source:ty, $every:expr);+) => {$(
         #[async_trait]
         impl Sampler for $source {
             fn every(&self) -> Duration {
-                EVERY
+                $every
             }
 
             async fn sample(&mut self) -> Observation {
@@ -24,4 +26,4 @@ macro_rules! samplers {
     )+};
 }
 
-samplers!(Process, Interface, Generator);
+samplers!(Process, EVERY; Interface, EVERY; Generator, EVERY; Disk, EVERY; NodeExporter, EXPORTER_EVERY);

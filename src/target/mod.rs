@@ -27,6 +27,14 @@ impl TargetSpec {
         }
     }
 
+    /// What a reader must know of a run before it begins, in sentences.
+    #[must_use]
+    pub fn preflight(&self, inventory: &Inventory, ahead: &Ahead) -> Vec<String> {
+        match self {
+            Self::Zookeeper(_) => zookeeper::preflight::remarks(inventory, ahead),
+        }
+    }
+
     /// The target behind the addresses. `managed` tells what only the one who launched a node knows of it.
     #[must_use]
     pub fn open(&self, managed: &[ManagedNode]) -> Box<dyn Target> {
@@ -34,6 +42,24 @@ impl TargetSpec {
             Self::Zookeeper(spec) => Box::new(zookeeper::Zookeeper::new(spec.clone(), managed.to_vec())),
         }
     }
+}
+
+/// What a run is going to ask of a target.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ahead {
+    /// In the order of the ladder.
+    pub steps: Vec<StepAhead>,
+    /// Of the highest load.
+    pub sessions: u64,
+    /// The longest that the run can take, in seconds.
+    pub longest_s: f64,
+}
+
+/// What one step of a run is going to ask of a target.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepAhead {
+    pub znodes: u64,
+    pub writes_per_s: f64,
 }
 
 /// What is known of a node because Rampart launched it itself.
@@ -100,6 +126,9 @@ pub trait Claim: Send + Sync + std::fmt::Debug {
     /// The full path under which the run may create.
     fn root(&self) -> &str;
 
+    /// Roots that runs which are gone have left on the target.
+    fn leftovers(&self) -> &[String];
+
     /// Removes everything under the root, then the root, then lets the lease go.
     ///
     /// # Errors
@@ -159,6 +188,8 @@ pub struct NodeCondition {
     pub at_ns: i64,
     pub node: String,
     pub condition: Condition,
+    /// The role that it named, where it named one.
+    pub role: Option<String>,
     /// What it said, for people.
     pub text: String,
 }

@@ -20,6 +20,9 @@ fn spec(server: &Server, chroot: &str) -> ZookeeperSpec {
         chroot: chroot.to_owned(),
         digest: None,
         admin_urls: Vec::new(),
+        metrics_urls: Vec::new(),
+        node_exporters: Vec::new(),
+        hosts: Vec::new(),
         source_addresses: Vec::new(),
         tls: None,
     }

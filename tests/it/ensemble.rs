@@ -5,10 +5,11 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 
 use crate::launch::let_go;
 use rampart::{
+    analysis::leadership::{Rounds, Said},
     launch::{LaunchError, Managed, NodeAction, ProcessKind, Recipe, launcher, managed_base, reap_orphans},
-    model::{Clock, RunId},
+    model::{Clock, IncidentKind, RunId},
     target::{
-        Condition,
+        Condition, Sampler,
         zookeeper::{
             four_letter::{AskError, ask, sampler_source},
             srvr::Srvr,
@@ -339,9 +340,58 @@ async fn a_version_of_maven_central_starts_and_tells_its_metrics() {
     assert!(managed.log_tail(&node.name, 500).iter().any(|line| line.contains("INFO")), "it logs");
 
     let inventory = managed.spec().open(&managed.nodes()).inventory().await.unwrap();
-    assert!(inventory.sampling.iter().any(|line| line.contains("AdminServer monitor")), "{:?}", inventory.sampling);
+    assert!(inventory.sampling.iter().any(|line| line.contains("Prometheus provider")), "{:?}", inventory.sampling);
     let setting = |name: &str| inventory.settings.iter().find(|setting| setting.name == name).map(|it| &*it.value);
     assert_eq!(setting("version"), Some("3.9.4"));
     assert!(setting("zoo_cfg.metricsProvider.className").is_some_and(|class| class.contains("Prometheus")));
+    managed.stop().await;
+}
+
+/// One round of all samplers: the incidents that they and the roles in it tell, and who leads.
+async fn look(samplers: &mut [Box<dyn Sampler>], rounds: &mut Rounds) -> (Vec<IncidentKind>, BTreeMap<String, f64>) {
+    let (mut kinds, mut leads) = (Vec::new(), BTreeMap::new());
+    for sampler in samplers {
+        let seen = sampler.sample().await;
+        kinds.extend(seen.incidents.iter().map(|incident| incident.kind));
+        let leading = seen.samples.into_iter().filter(|sample| sample.metric == "leads");
+        leads.extend(leading.map(|sample| (sample.node, sample.value)));
+        for condition in seen.conditions {
+            let said = condition.role.map_or(Said::Nothing, Said::Role);
+            kinds.extend(rounds.take(condition.at_ns, &condition.node, said).iter().map(|incident| incident.kind));
+        }
+    }
+    (kinds, leads)
+}
+
+#[tokio::test]
+async fn samples_say_who_leads_and_when_nobody_does() {
+    let managed = start(&recipe()).await.unwrap();
+    let names = names(&*managed);
+    let target = managed.spec().open(&managed.nodes());
+    let inventory = target.inventory().await.unwrap();
+    let roles = inventory.nodes.iter().map(|node| (node.name.clone(), node.role.clone())).collect();
+    let mut rounds = Rounds::new(roles);
+    let mut samplers = target.samplers(Clock::start(), &inventory);
+    let leader = until_one_leads(&names).await;
+    let (kinds, leads) = look(&mut samplers, &mut rounds).await;
+    assert_eq!(kinds, []);
+    assert_eq!((leads.len(), leads.values().sum::<f64>(), leads[&leader]), (3, 1.0, 1.0));
+
+    let others = without(&names, &leader);
+    managed.control(&others[0], NodeAction::Kill).await.unwrap();
+    managed.control(&others[1], NodeAction::Kill).await.unwrap();
+    until_condition(&leader, Condition::NotServing).await;
+    let (kinds, leads) = look(&mut samplers, &mut rounds).await;
+    assert!(kinds.contains(&IncidentKind::NotOneLeader) && leads.is_empty(), "{kinds:?} {leads:?}");
+    assert_eq!(look(&mut samplers, &mut rounds).await.0, [], "told once while it lasts");
+
+    // One of the others leads now, or the same again: what was before is told as it was.
+    managed.control(&others[0], NodeAction::Start).await.unwrap();
+    let two = without(&names, &others[1]);
+    let next = until_one_leads(&two).await;
+    let (kinds, leads) = look(&mut samplers, &mut rounds).await;
+    assert_eq!(leads[&next], 1.0);
+    assert!(kinds.contains(&IncidentKind::Election), "{kinds:?}");
+    assert_eq!(kinds.contains(&IncidentKind::RoleChanged), next != leader, "{kinds:?}");
     managed.stop().await;
 }

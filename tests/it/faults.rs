@@ -378,6 +378,9 @@ async fn what_a_crashed_run_left_is_kept_while_its_lease_lives_and_cleaned_after
         chroot: String::new(),
         digest: None,
         admin_urls: Vec::new(),
+        metrics_urls: Vec::new(),
+        node_exporters: Vec::new(),
+        hosts: Vec::new(),
         source_addresses: Vec::new(),
         tls: None,
     };

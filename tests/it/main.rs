@@ -26,13 +26,16 @@ mod journey;
 mod launch;
 mod launch_command;
 mod pages;
+mod preflight;
 mod process;
 mod report;
 mod runs;
 mod sampling;
+mod sampling_sources;
 mod secure;
 mod store;
 mod stored;
 mod stream;
+mod versions;
 #[path = "../../crates/zk-wire/tests/zookeeper/mod.rs"]
 mod zookeeper;

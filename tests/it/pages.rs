@@ -232,3 +232,18 @@ fn faults_stand_at_their_line_and_the_text_is_kept() {
     let page = scenarios::view(&[], None, "a = 1\nb = 2", "k", &checked).render().unwrap();
     assert!(page.contains("line 3") && page.contains("load.step") && page.contains("a = 1\nb = 2</textarea>"));
 }
+
+#[test]
+fn hosts_stand_with_what_it_ran_on_and_are_absent_for_runs_of_before() {
+    let made = fixture::capacity();
+    let page = html(&made);
+    let inventory = page.split("id=\"inventory\"").nth(1).unwrap();
+    assert!(words(inventory).contains("AMD EPYC 7302 16 64.0 not known Debian GNU/Linux 12"), "{}", words(inventory));
+    assert!(words(inventory).contains("read here") && inventory.contains("tables/hosts.csv"));
+    assert_eq!(page.matches("/tables/hosts.md\" aria").count(), 1, "not among the tables of what was measured too");
+    let mut before = fixture::capacity();
+    let known = before.detail.inventory.as_mut().unwrap();
+    (known.hosts, known.fingerprint) = Default::default();
+    let page = html(&before);
+    assert!(!page.contains("tables/hosts") && page.contains("id=\"inventory\""));
+}

@@ -1,7 +1,7 @@
 //! The tables of the source reports, in every form.
 
 use rampart::{
-    model::Outcome,
+    model::{Outcome, SeriesStat},
     report::{self, csv, format::THIN, markdown, target_data, text},
 };
 
@@ -158,4 +158,42 @@ fn the_terminal_gets_the_same_table() {
     let table = table("operations", &fixture::capacity());
     let text = text::render(&table, None);
     assert!(text.contains("create ephemeral") && text.contains("4 234"), "{text}");
+}
+
+#[test]
+fn hosts_stand_with_what_is_known_of_them() {
+    let made = fixture::capacity();
+    let text = markdown::render(&table("hosts", &made));
+    assert!(
+        text.contains("AMD EPYC 7302") && text.contains("17.0.15 (Debian)") && text.contains("read here"),
+        "{text}"
+    );
+    assert!(text.contains("not known"), "a network without a speed has no 0: {text}");
+    assert!(text.contains(&made.detail.inventory.as_ref().unwrap().fingerprint.hash), "{text}");
+    assert!(table("hosts", &fixture::queued()).is_empty());
+}
+
+#[test]
+fn a_host_stands_in_for_a_process_that_cannot_be_read_and_the_table_says_so() {
+    let mut made = fixture::capacity();
+    let plain = table("target-data", &made);
+    assert!(plain.notes.iter().all(|note| !note.contains("node_exporter")), "{:?}", plain.notes);
+    let mut both = fixture::capacity();
+    for series in both.detail.trials.iter_mut().flat_map(|trial| trial.nodes.values_mut()) {
+        series.extend(SeriesStat::of(&[0.9]).map(|stat| ("host_cpu_share".to_owned(), stat)));
+    }
+    let shown = table("target-data", &both);
+    assert_eq!((&shown.rows, &shown.notes), (&plain.rows, &plain.notes), "the process says more than its host");
+    for trial in &mut made.detail.trials {
+        for series in trial.nodes.values_mut() {
+            for (process, host) in [("process_cpu_share", "host_cpu_share"), ("memory_bytes", "host_memory_bytes")] {
+                let stat = series.remove(process);
+                series.extend(stat.map(|stat| (host.to_owned(), stat)));
+            }
+        }
+    }
+    let shown = table("target-data", &made);
+    assert_eq!(shown.rows, plain.rows);
+    let note = "Of servers on other machines these are figures of the whole host, by node_exporter: CPU, memory.";
+    assert!(shown.notes.iter().any(|each| each == note), "{:?}", shown.notes);
 }

@@ -5,69 +5,33 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::four_letter::{ANSWER_LIMIT, AskError};
-use crate::target::Condition;
+use super::four_letter::AskError;
+use crate::{sample::Fetcher, target::Condition};
 
 /// One server's AdminServer.
 #[derive(Debug, Clone)]
 pub struct Admin {
     /// Such as `http://127.0.0.1:8080`.
     base: String,
-    client: reqwest::Client,
+    fetcher: Fetcher,
 }
 
 impl Admin {
     /// The AdminServer at a base address; `None` when no HTTP client can be made.
     #[must_use]
     pub fn new(base: &str) -> Option<Self> {
-        // A proxy of the environment is for the world outside, not for the target.
-        let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().ok()?;
-        Some(Self { base: base.trim_end_matches('/').to_owned(), client })
+        Some(Self { base: base.trim_end_matches('/').to_owned(), fetcher: Fetcher::new()? })
     }
 
     /// Runs one command, such as `monitor`, and gives its JSON object.
     ///
     /// # Errors
     /// [`AskError`], as for four-letter words: unreachable, no answer within the time, an answer that says `error`, one
-    /// that is no JSON object, or one longer than [`ANSWER_LIMIT`].
+    /// that is no JSON object, or one that is too long.
     pub async fn ask(&self, command: &str, within: Duration) -> Result<Map<String, Value>, AskError> {
         let url = format!("{}/commands/{command}", self.base);
-        match tokio::time::timeout(within, self.exchange(&url, command)).await {
-            Ok(answer) => answer,
-            Err(_elapsed) => {
-                Err(silent(Condition::TimedOut, format!("no answer from {url} within {} ms", within.as_millis())))
-            }
-        }
+        read(&url, &self.fetcher.get(&url, within).await?)
     }
-
-    async fn exchange(&self, url: &str, command: &str) -> Result<Map<String, Value>, AskError> {
-        let broken = |error: reqwest::Error| {
-            let condition = if error.is_connect() { Condition::Unreachable } else { Condition::Empty };
-            silent(condition, format!("{url}: {}", innermost(&error)))
-        };
-        let mut response = self.client.get(url).send().await.map_err(broken)?;
-        let status = response.status();
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
-            body.extend_from_slice(&chunk);
-            if body.len() > ANSWER_LIMIT {
-                return Err(AskError::TooLong { command: command.to_owned(), limit: ANSWER_LIMIT });
-            }
-        }
-        if !status.is_success() {
-            return Err(silent(Condition::Refused, format!("{url} answered {status}")));
-        }
-        read(url, &body)
-    }
-}
-
-/// The cause that says something: reqwest's own text is "error sending request".
-fn innermost(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }
 
 fn silent(condition: Condition, text: String) -> AskError {

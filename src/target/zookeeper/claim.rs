@@ -3,6 +3,7 @@
 
 mod control;
 mod remove;
+mod roots;
 
 use std::{
     sync::mpsc::{Receiver, Sender, TryRecvError, channel},
@@ -12,11 +13,12 @@ use std::{
 
 use async_trait::async_trait;
 use tokio::sync::oneshot;
-use zk_wire::{ClientError, CreateMode, ErrorCode, SessionId, Stat, SubmitError, Waker};
+use zk_wire::{ClientError, CreateMode, ErrorCode, SessionId, SubmitError, Waker};
 
 use self::{
     control::Control,
     remove::{Pace, Removed, remove_under},
+    roots::{Others, earlier, holder, roots},
 };
 use super::ZookeeperSpec;
 use crate::{
@@ -35,9 +37,9 @@ pub(super) async fn claim(spec: ZookeeperSpec, run: RunId) -> Result<Box<dyn Cla
     let (orders, taken) = channel();
     let name = format!("lease {}", run.short());
     let held = thread::Builder::new().name(name).spawn(move || match take(&spec, run) {
-        Ok((control, root, waker)) => {
+        Ok(Taken { control, root, leftovers, waker }) => {
             // Nobody waits any more: the run was cancelled meanwhile.
-            if tell.send(Ok((root.clone(), waker))).is_err() {
+            if tell.send(Ok((root.clone(), leftovers, waker))).is_err() {
                 let _ = Holder { spec, control, root, session: None, lost: false }.release(CleanPace::default());
                 return;
             }
@@ -47,8 +49,9 @@ pub(super) async fn claim(spec: ZookeeperSpec, run: RunId) -> Result<Box<dyn Cla
         Err(error) => drop(tell.send(Err(error))),
     });
     held.map_err(|error| TargetError::Other(format!("no thread for the lease: {error}")))?;
-    let (root, waker) = told.await.map_err(|_gone| TargetError::Other("the lease's thread died".to_owned()))??;
-    Ok(Box::new(Lease { root, orders, waker }))
+    let (root, leftovers, waker) =
+        told.await.map_err(|_gone| TargetError::Other("the lease's thread died".to_owned()))??;
+    Ok(Box::new(Lease { root, leftovers, orders, waker }))
 }
 
 /// Removes what runs that are gone have left.
@@ -61,6 +64,7 @@ pub(super) async fn clean(spec: ZookeeperSpec, pace: CleanPace) -> Result<CleanR
 #[derive(Debug)]
 struct Lease {
     root: String,
+    leftovers: Vec<String>,
     orders: Sender<Order>,
     waker: Waker,
 }
@@ -85,6 +89,10 @@ impl Claim for Lease {
         &self.root
     }
 
+    fn leftovers(&self) -> &[String] {
+        &self.leftovers
+    }
+
     async fn release(self: Box<Self>, pace: CleanPace) -> Result<CleanReport, TargetError> {
         let (tell, told) = oneshot::channel();
         self.order(Order::Release(pace, tell));
@@ -103,8 +111,16 @@ impl Drop for Lease {
     }
 }
 
+/// A target that is claimed.
+struct Taken {
+    control: Control,
+    root: String,
+    leftovers: Vec<String>,
+    waker: Waker,
+}
+
 /// Creates root and lease, and looks whether another run was first.
-fn take(spec: &ZookeeperSpec, run: RunId) -> Result<(Control, String, Waker), TargetError> {
+fn take(spec: &ZookeeperSpec, run: RunId) -> Result<Taken, TargetError> {
     let mut control = Control::connect(spec, None)?;
     control.check_chroot()?;
     let root = format!("{}{}", control.chroot, run.root());
@@ -134,9 +150,9 @@ fn take(spec: &ZookeeperSpec, run: RunId) -> Result<(Control, String, Waker), Ta
         Err(error) => return Err(control.explain(error)),
     }
     match earlier(&mut control, &root, &lease) {
-        Ok(None) => {
+        Ok(Others::Gone(leftovers)) => {
             let waker = control.client.waker().map_err(|error| control.explain(error))?;
-            Ok((control, root, waker))
+            Ok(Taken { control, root, leftovers, waker })
         }
         lost => {
             // Closing takes the lease along; the root goes first, if it is as it was created.
@@ -145,60 +161,11 @@ fn take(spec: &ZookeeperSpec, run: RunId) -> Result<(Control, String, Waker), Ta
                 w.delete(&root, -1);
             });
             let _ = control.client.close();
-            lost.and_then(|who| {
-                who.map_or(Err(TargetError::Other("no lease".to_owned())), |holder| Err(TargetError::InUse { holder }))
-            })
+            match lost? {
+                Others::First(holder) => Err(TargetError::InUse { holder }),
+                Others::Gone(_) => Err(TargetError::Other("no lease".to_owned())),
+            }
         }
-    }
-}
-
-/// Who holds the target with a lease older than ours, if anyone does. Every run creates its lease before it looks, so
-/// of two the later one always sees the earlier.
-fn earlier(control: &mut Control, root: &str, lease: &str) -> Result<Option<String>, TargetError> {
-    let own = control.client.exists(lease).map_err(|error| control.explain(error))?;
-    let own = own.ok_or_else(|| TargetError::Other(format!("{lease} vanished as soon as it was created")))?;
-    for other in roots(control)? {
-        if other != root
-            && let Some((stat, who)) = holder(control, &other)?
-            && stat.czxid < own.czxid
-        {
-            return Ok(Some(who));
-        }
-    }
-    Ok(None)
-}
-
-/// Full paths of the roots of runs, in order. Only names that a run gives itself: nothing else may ever be removed.
-fn roots(control: &mut Control) -> Result<Vec<String>, TargetError> {
-    let chroot = control.chroot.clone();
-    let path = if chroot.is_empty() { "/" } else { &chroot };
-    let names = control.client.sync(path).and_then(|()| control.client.children(path));
-    let mut roots: Vec<String> = names
-        .map_err(|error| control.explain(error))?
-        .into_iter()
-        .filter(|name| name.strip_prefix(PREFIX).is_some_and(is_short_id))
-        .map(|name| format!("{chroot}/{name}"))
-        .collect();
-    roots.sort_unstable();
-    Ok(roots)
-}
-
-fn is_short_id(text: &str) -> bool {
-    text.len() == 8 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-/// The living lease of a root, with its holder in words.
-fn holder(control: &mut Control, root: &str) -> Result<Option<(Stat, String)>, TargetError> {
-    let short = root.rsplit_once(PREFIX).map_or(root, |(_, short)| short);
-    match control.client.get(&format!("{root}/{LEASE}")) {
-        Ok((text, stat)) => {
-            let text = String::from_utf8_lossy(&text);
-            let mut lines = text.lines();
-            let (host, pid) = (lines.next().unwrap_or("unknown host"), lines.next().unwrap_or("unknown"));
-            Ok(Some((stat, format!("run {short} ({host}, pid {pid})"))))
-        }
-        Err(ClientError::Server(ErrorCode::NoNode)) => Ok(None),
-        Err(error) => Err(control.explain(error)),
     }
 }
 

@@ -15,7 +15,10 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use zk_wire::{Tls, TlsFault};
 
-use crate::target::Condition;
+use crate::{
+    sample::{BODY_LIMIT, FetchError},
+    target::Condition,
+};
 
 /// Longest answer that is read, in bytes. `mntr` of 3.8 has 16 KB; `cons` of 10,000 connections 2 MB. There is no limit
 /// of lines: a collector with one lost everything when `mntr` grew (netdata/netdata#9852).
@@ -42,6 +45,20 @@ impl AskError {
             Self::Silent { condition, .. } => *condition,
             Self::TooLong { .. } => Condition::Serving,
         }
+    }
+}
+
+impl From<FetchError> for AskError {
+    fn from(error: FetchError) -> Self {
+        let text = error.to_string();
+        let condition = match error {
+            FetchError::Unreachable { .. } => Condition::Unreachable,
+            FetchError::Broken { .. } => Condition::Empty,
+            FetchError::TimedOut { .. } => Condition::TimedOut,
+            FetchError::Refused { .. } => Condition::Refused,
+            FetchError::TooLong { url } => return Self::TooLong { command: url, limit: BODY_LIMIT },
+        };
+        Self::Silent { condition, text }
     }
 }
 

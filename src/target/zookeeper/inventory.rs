@@ -2,7 +2,7 @@
 //! Whether the chroot exists and credentials are accepted shows when the run claims its root.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     net::{IpAddr, SocketAddr, UdpSocket},
 };
 
@@ -10,43 +10,67 @@ use futures::future::join_all;
 use serde_json::{Map, Value};
 
 use super::{
+    dirs::{self, Dirs},
     four_letter::AskError,
+    hosts,
     sampler::{SRVR_EVERY, STATS_EVERY},
-    server::Server,
+    server::{SRVR_WITHIN, Server, Source},
+    settings::{CONF, limits_and_settings},
     srvr::Srvr,
     stats::Stats,
     tls,
 };
 use crate::{
-    model::{Inventory, Limit, NodeInfo, Setting},
-    sample,
-    target::{Condition, TargetError},
+    model::{Fingerprint, HostFacts, Inventory, NodeInfo},
+    sample::{
+        self,
+        node_exporter::{self, Host},
+    },
+    target::{Condition, TargetError, host::EXPORTER_EVERY},
 };
 
-/// `jute.maxbuffer` where it is not set, in bytes.
-const DEFAULT_MAX_BUFFER: u64 = 0xf_ffff;
-/// Settings of `conf` that change results, and what `configuration` of the AdminServer calls them.
-const CONF: &[(&str, &str)] = &[
-    ("maxClientCnxns", "max_client_cnxns"),
-    ("tickTime", "tick_time"),
-    ("minSessionTimeout", "min_session_timeout"),
-    ("maxSessionTimeout", "max_session_timeout"),
-];
-/// System properties that change results, with ZooKeeper's defaults.
-const PROPERTIES: &[(&str, &str, &str)] =
-    &[("snapCount", "zookeeper.snapCount", "100000"), ("forceSync", "zookeeper.forceSync", "yes")];
-const DEFAULT: &str = "ZooKeeper's default";
+/// Where a server keeps its data, as `conf` calls it.
+const DATA_DIR: &str = "dataDir";
 
 /// What one server told.
 #[derive(Debug)]
-struct Looked<'a> {
-    server: &'a Server,
-    srvr: Result<Srvr, AskError>,
+pub(super) struct Looked<'a> {
+    pub(super) server: &'a Server,
+    pub(super) srvr: Result<Srvr, AskError>,
     /// Settings by their names in `conf`, with their source.
-    conf: Result<(BTreeMap<String, String>, &'static str), AskError>,
-    stats: Result<(Stats, &'static str), AskError>,
+    pub(super) conf: Result<(BTreeMap<String, String>, &'static str), AskError>,
+    pub(super) stats: Result<(Stats, Source), AskError>,
     /// System properties, of an AdminServer of 3.6 or later.
-    properties: Option<Map<String, Value>>,
+    pub(super) properties: Option<Map<String, Value>>,
+    /// What the server says of its Java and its host, with the source.
+    pub(super) environment: Option<(HostFacts, &'static str)>,
+    pub(super) dirs: Dirs,
+    /// What its node_exporter says, where one is configured.
+    pub(super) host: Option<Result<Host, String>>,
+    /// Connections of others, without the one that asks.
+    pub(super) other_connections: Option<u64>,
+}
+
+impl<'a> Looked<'a> {
+    /// What is known when a server does not answer at all.
+    pub(super) fn silent(server: &'a Server, error: AskError, host: Option<Result<Host, String>>) -> Self {
+        Self {
+            server,
+            srvr: Err(error.clone()),
+            conf: Err(error.clone()),
+            stats: Err(error),
+            properties: None,
+            environment: None,
+            dirs: Dirs::default(),
+            host,
+            other_connections: None,
+        }
+    }
+
+    fn data_dir(&self) -> Option<String> {
+        let managed = self.server.managed.as_ref().map(|managed| managed.data_dir.display().to_string());
+        managed.or_else(|| self.conf.as_ref().ok()?.0.get(DATA_DIR).cloned())
+    }
 }
 
 /// Looks at all servers at once.
@@ -61,25 +85,48 @@ pub(super) async fn take(servers: &[Server]) -> Result<Inventory, TargetError> {
         inventory.nodes.push(node);
         remark_refusals(each, &mut inventory.remarks);
     }
+    inventory.remarks.extend(mixed_versions(&inventory.nodes));
     limits_and_settings(&looked, &mut inventory);
+    inventory.hosts = hosts::all(&looked, &inventory.nodes).await;
     inventory.sampling = sampling(&looked, &inventory.nodes);
+    inventory.fingerprint = Fingerprint::of(&inventory);
     Ok(inventory)
 }
 
 async fn look(server: &Server) -> Looked<'_> {
-    let srvr = server.srvr().await;
-    if let Err(error) = &srvr {
+    let srvr = match server.srvr().await {
+        Ok(srvr) => srvr,
         // The other questions would end alike, each after its own time.
-        let (conf, stats) = (Err(error.clone()), Err(error.clone()));
-        return Looked { server, srvr, conf, stats, properties: None };
-    }
+        Err(error) => return Looked::silent(server, error, look_at_host(server, None).await),
+    };
     let conf = conf(server).await;
     let stats = server.stats().await;
     let properties = match &server.admin {
-        Some(admin) => admin.ask("system_properties", super::server::SRVR_WITHIN).await.ok(),
+        Some(admin) => admin.ask("system_properties", SRVR_WITHIN).await.ok(),
         None => None,
     };
-    Looked { server, srvr, conf, stats, properties }
+    let environment = hosts::environment(server).await;
+    let dirs = dirs::ask(server, &srvr.version).await;
+    // Asked twice: a connection that was just closed may still have been counted the first time.
+    let again = server.srvr().await.ok().and_then(|srvr| srvr.connections);
+    let connections = srvr.connections.into_iter().chain(again).min();
+    let mut looked = Looked {
+        server,
+        srvr: Ok(srvr),
+        conf,
+        stats,
+        properties,
+        environment,
+        dirs,
+        host: None,
+        other_connections: connections.map(|connections| connections.saturating_sub(1)),
+    };
+    looked.host = look_at_host(server, looked.data_dir().as_deref()).await;
+    looked
+}
+
+async fn look_at_host(server: &Server, data_dir: Option<&str>) -> Option<Result<Host, String>> {
+    Some(node_exporter::look(server.exporter.as_deref()?, data_dir).await)
 }
 
 async fn conf(server: &Server) -> Result<(BTreeMap<String, String>, &'static str), AskError> {
@@ -88,8 +135,10 @@ async fn conf(server: &Server) -> Result<(BTreeMap<String, String>, &'static str
         Err(error) => error,
     };
     let Some(admin) = &server.admin else { return Err(refused) };
-    let object = admin.ask("configuration", super::server::SRVR_WITHIN).await?;
-    let named = CONF.iter().filter_map(|(name, json)| Some(((*name).to_owned(), object.get(*json)?.to_string())));
+    let object = admin.ask("configuration", SRVR_WITHIN).await?;
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let wanted = CONF.iter().chain(&[(DATA_DIR, "data_dir")]);
+    let named = wanted.filter_map(|(name, json)| Some(((*name).to_owned(), text(object.get(*json)?))));
     Ok((named.collect(), "AdminServer configuration"))
 }
 
@@ -137,7 +186,26 @@ async fn node(looked: &Looked<'_>, remarks: &mut Vec<String>) -> NodeInfo {
             (String::new(), "unknown".to_owned())
         }
     };
-    let mut node = NodeInfo { name: server.name.clone(), version, role, local: is_local(server), pid: None };
+    let mut node = NodeInfo {
+        name: server.name.clone(),
+        version,
+        role,
+        local: is_local(server),
+        data_dir: looked.data_dir(),
+        data_bytes: looked.dirs.data_bytes,
+        log_bytes: looked.dirs.log_bytes,
+        znodes: looked.srvr.as_ref().ok().and_then(|srvr| srvr.znodes),
+        other_connections: looked.other_connections,
+        ..NodeInfo::default()
+    };
+    node.disk_free_bytes = match &looked.host {
+        Some(Ok(host)) => host.disk_free_bytes,
+        Some(Err(_)) | None => None,
+    };
+    if let Some(folder) = node.data_dir.clone().filter(|_| node.local) {
+        let free = tokio::task::spawn_blocking(move || sample::disk_free_bytes(folder.as_ref())).await;
+        node.disk_free_bytes = free.ok().flatten().or(node.disk_free_bytes);
+    }
     if let Some(managed) = &server.managed {
         node.pid = Some(managed.pid);
         if let Err(error) = std::fs::read_dir(managed.data_dir.join("version-2")) {
@@ -177,6 +245,9 @@ fn remark_refusals(looked: &Looked<'_>, remarks: &mut Vec<String>) {
         return;
     }
     let name = &looked.server.name;
+    if let Some(Err(error)) = &looked.host {
+        remarks.push(format!("{name}: its host is not sampled: {error}"));
+    }
     if let Err(error) = &looked.conf {
         remarks.push(format!("{name}: limits are not known: {error}"));
     }
@@ -185,110 +256,34 @@ fn remark_refusals(looked: &Looked<'_>, remarks: &mut Vec<String>) {
     }
 }
 
-fn limits_and_settings(looked: &[Looked<'_>], inventory: &mut Inventory) {
-    for (name, _) in CONF {
-        let said = looked.iter().filter_map(|each| {
-            let (conf, source) = each.conf.as_ref().ok()?;
-            Some(Said { node: &each.server.name, value: conf.get(*name)?.clone(), source: (*source).to_owned() })
-        });
-        add(name, &said.collect::<Vec<_>>(), inventory);
+/// Rolling upgrades leave an ensemble so for a while; its figures are of none of the versions.
+fn mixed_versions(nodes: &[NodeInfo]) -> Option<String> {
+    let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for node in nodes.iter().filter(|node| !node.version.is_empty()) {
+        of.entry(&node.version).or_default().push(&node.name);
     }
-    add("jute.maxbuffer", &property(looked, "jute.maxbuffer", &DEFAULT_MAX_BUFFER.to_string()), inventory);
-    for (name, property_name, default) in PROPERTIES {
-        add(name, &property(looked, property_name, default), inventory);
-    }
-    let files = looked.iter().filter_map(|each| {
-        let (stats, source) = each.stats.as_ref().ok()?;
-        let value = stats.count("max_file_descriptor_count")?.to_string();
-        Some(Said { node: &each.server.name, value, source: (*source).to_owned() })
-    });
-    add("max_file_descriptor_count", &files.collect::<Vec<_>>(), inventory);
-    let java = looked.iter().filter(|each| each.server.managed.is_none()).filter_map(|each| {
-        let value = each.properties.as_ref()?.get("java.version")?.as_str()?.to_owned();
-        Some(Said { node: &each.server.name, value, source: "AdminServer system_properties".to_owned() })
-    });
-    add("java_version", &java.collect::<Vec<_>>(), inventory);
-    for node in looked.iter().filter_map(|each| each.server.managed.as_ref()) {
-        for setting in &node.settings {
-            if !inventory.settings.contains(setting) {
-                inventory.settings.push(setting.clone());
-            }
-        }
-    }
-}
-
-/// One server's word on one setting.
-#[derive(Debug, Clone)]
-struct Said<'a> {
-    node: &'a str,
-    value: String,
-    source: String,
-}
-
-/// A system property of every server that can tell it: from the AdminServer, else from the recipe it was launched with.
-fn property<'a>(looked: &[Looked<'a>], name: &str, default: &str) -> Vec<Said<'a>> {
-    let of = |each: &Looked<'a>| {
-        let node = each.server.name.as_str();
-        let said = |value: &str, source: &str| Some(Said { node, value: value.to_owned(), source: source.to_owned() });
-        if let Some(properties) = &each.properties {
-            return match properties.get(name).and_then(Value::as_str) {
-                Some(value) => said(value, "AdminServer system_properties"),
-                None => said(default, DEFAULT),
-            };
-        }
-        let managed = each.server.managed.as_ref()?;
-        // Keys of zoo.cfg that ZooKeeper does not know become properties that begin with `zookeeper.`.
-        let key = name.strip_prefix("zookeeper.").map(|key| format!("zoo_cfg.{key}"));
-        let names = [key, Some(format!("system_properties.{name}"))];
-        let setting = managed.settings.iter().find(|setting| names.iter().flatten().any(|name| *name == setting.name));
-        match setting {
-            Some(setting) => said(&setting.value, &setting.source),
-            None => said(default, DEFAULT),
-        }
-    };
-    looked.iter().filter(|each| each.srvr.is_ok()).filter_map(of).collect()
-}
-
-/// What is a limit that a load can meet; the others are settings.
-const LIMITS: &[&str] = &["maxClientCnxns", "jute.maxbuffer", "max_file_descriptor_count"];
-
-/// Adds a limit or setting; where servers differ, the tightest limit or the first setting, and a remark.
-fn add(name: &str, said: &[Said<'_>], inventory: &mut Inventory) {
-    let Some(first) = said.first().cloned() else { return };
-    let values: BTreeSet<_> = said.iter().map(|each| each.value.as_str()).collect();
-    if values.len() > 1 {
-        let list: Vec<_> = said.iter().map(|each| format!("{} on {}", each.value, each.node)).collect();
-        inventory.remarks.push(format!("{name} differs between servers: {}", list.join(", ")));
-    }
-    if !LIMITS.contains(&name) {
-        let setting = Setting { name: name.to_owned(), value: first.value, source: first.source };
-        inventory.settings.push(setting);
-        return;
-    }
-    let tightest = said.iter().filter_map(|each| Some((limit(&each.value)?, &each.source))).min();
-    let (value, source) = match tightest {
-        Some((value, source)) => (Some(value), source.clone()),
-        None => (None, first.source),
-    };
-    inventory.limits.push(Limit { name: name.to_owned(), value, source });
-}
-
-/// A limit's value; 0 and less mean none. Java reads hexadecimal too.
-fn limit(text: &str) -> Option<u64> {
-    let value = match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    };
-    value.filter(|value| *value > 0)
+    let list: Vec<_> = of.iter().map(|(version, names)| format!("{version} on {}", names.join(", "))).collect();
+    (of.len() > 1).then(|| format!("the servers run different versions: {}", list.join("; ")))
 }
 
 fn sampling(looked: &[Looked<'_>], nodes: &[NodeInfo]) -> Vec<String> {
     let mut lines = Vec::new();
     let source = looked.iter().find_map(|each| each.server.source).map(|ip| format!(" from {ip}")).unwrap_or_default();
     lines.push(format!("srvr every {} s{source}", SRVR_EVERY.as_secs()));
-    let by: BTreeSet<_> = looked.iter().filter_map(|each| Some(each.stats.as_ref().ok()?.1)).collect();
-    for source in by {
-        lines.push(format!("{source} every {} s, less often while it takes over 1 s", STATS_EVERY.as_secs()));
+    let mut by: BTreeMap<Source, Vec<&str>> = BTreeMap::new();
+    for each in looked {
+        if let Ok((_, source)) = &each.stats {
+            by.entry(*source).or_default().push(&each.server.name);
+        }
+    }
+    for (source, names) in by {
+        let which = if nodes.len() > 1 { format!("; {}", names.join(", ")) } else { String::new() };
+        let every = STATS_EVERY.as_secs();
+        lines.push(format!("{} every {every} s, less often while it takes over 1 s{which}", source.as_str()));
+    }
+    for each in looked.iter().filter(|each| matches!(each.host, Some(Ok(_)))) {
+        let url = each.server.exporter.as_deref().unwrap_or_default();
+        lines.push(format!("{}: its host by {url} every {} s", each.server.name, EXPORTER_EVERY.as_secs()));
     }
     if looked.iter().any(|each| each.server.managed.is_some()) {
         lines.push("GC log every 1 s".to_owned());
@@ -296,6 +291,9 @@ fn sampling(looked: &[Looked<'_>], nodes: &[NodeInfo]) -> Vec<String> {
     }
     if nodes.iter().any(|node| node.pid.is_some()) {
         lines.push("the server's process every 1 s (sysinfo)".to_owned());
+    }
+    if nodes.iter().any(|node| node.local && node.disk_free_bytes.is_some()) {
+        lines.push("free space of the data directory's file system every 1 s".to_owned());
     }
     for node in nodes.iter().filter(|node| uses_interface(node)) {
         lines.push(format!("{}: all traffic of its interface every 1 s, since it counts no bytes itself", node.name));

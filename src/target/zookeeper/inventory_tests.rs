@@ -1,16 +1,11 @@
 //! Written answers of servers in, an inventory out.
 
 use super::*;
+use crate::{model::Limit, target::zookeeper::settings::DEFAULT};
 
 fn server(name: &str) -> Server {
-    Server {
-        name: name.to_owned(),
-        address: name.parse().unwrap(),
-        source: None,
-        tls: None,
-        admin: None,
-        managed: None,
-    }
+    let spec = serde_json::from_value(serde_json::json!({"servers": [name]})).unwrap();
+    Server { source: None, ..Server::all(&spec, &[]).remove(0) }
 }
 
 fn silent(condition: Condition) -> AskError {
@@ -24,6 +19,10 @@ fn looked<'a>(server: &'a Server, conf: &str) -> Looked<'a> {
         conf: Ok((parse_conf(conf), "conf")),
         stats: Err(silent(Condition::Refused)),
         properties: None,
+        environment: None,
+        dirs: Dirs::default(),
+        host: None,
+        other_connections: None,
     }
 }
 
@@ -110,4 +109,39 @@ fn the_interface_stands_in_only_for_old_servers_of_this_machine() {
     assert!(!uses_interface(&node("3.6.0", true)));
     assert!(!uses_interface(&node("3.10.0", true)));
     assert!(!uses_interface(&node("", true)));
+}
+
+#[test]
+fn several_versions_in_one_ensemble_are_a_remark() {
+    let node =
+        |name: &str, version: &str| NodeInfo { name: name.into(), version: version.into(), ..NodeInfo::default() };
+    assert_eq!(mixed_versions(&[node("a", "3.8.0"), node("b", "3.8.0"), node("c", "")]), None);
+    let remark = mixed_versions(&[node("a", "3.9.4"), node("b", "3.8.0"), node("c", "3.9.4")]).unwrap();
+    assert_eq!(remark, "the servers run different versions: 3.8.0 on b; 3.9.4 on a, c");
+}
+
+#[test]
+fn each_server_is_listed_with_what_it_is_sampled_by() {
+    let (a, b) = (server("127.0.0.1:1"), server("127.0.0.2:2"));
+    let by = |server, source| Looked { stats: Ok((Stats::default(), source)), ..looked(server, "") };
+    let both = [by(&a, Source::Mntr), by(&b, Source::Prometheus)];
+    let nodes = [NodeInfo::default(), NodeInfo::default()];
+    let lines = sampling(&both, &nodes);
+    assert!(
+        lines.iter().any(|line| line.starts_with("mntr every 10 s") && line.ends_with("; 127.0.0.1:1")),
+        "{lines:?}"
+    );
+    let other = |line: &String| line.starts_with("Prometheus provider every") && line.ends_with("; 127.0.0.2:2");
+    assert!(lines.iter().any(other), "{lines:?}");
+}
+
+#[test]
+fn a_provider_that_answers_is_a_setting_since_it_costs_the_server() {
+    let a = server("127.0.0.1:1");
+    let mut inventory = Inventory::default();
+    let each = Looked { stats: Ok((Stats::default(), Source::Prometheus)), ..looked(&a, "") };
+    limits_and_settings(&[each], &mut inventory);
+    assert!(
+        inventory.settings.iter().any(|setting| setting.name == "metricsProvider" && setting.value == "Prometheus")
+    );
 }

@@ -3,12 +3,16 @@
 pub mod admin;
 mod census;
 mod claim;
+mod dirs;
 mod files;
 pub mod four_letter;
 pub mod gc_log;
+mod hosts;
 mod inventory;
+pub mod preflight;
 mod sampler;
 mod server;
+mod settings;
 pub mod snapshots;
 pub mod srvr;
 pub mod stats;
@@ -22,8 +26,8 @@ use zk_wire::{Auth, ConnectOptions};
 
 use super::{Claim, CleanPace, CleanReport, Counts, ManagedNode, Sampler, Target, TargetError};
 use crate::{
-    model::{Clock, Inventory, RunId},
-    sample::{Generator, Interface, Process},
+    model::{Clock, HostFacts, Inventory, RunId},
+    sample::{Disk, Generator, Interface, NodeExporter, Process},
 };
 use server::Server;
 pub use tls::TlsOptions;
@@ -47,6 +51,15 @@ pub struct ZookeeperSpec {
     /// AdminServer base addresses, one a server, such as `http://10.0.0.1:8080`.
     #[serde(default)]
     pub admin_urls: Vec<String>,
+    /// Prometheus providers, one a server, such as `http://10.0.0.1:7000/metrics`.
+    #[serde(default)]
+    pub metrics_urls: Vec<String>,
+    /// A node_exporter of each server's host, such as `http://10.0.0.1:9100/metrics`.
+    #[serde(default)]
+    pub node_exporters: Vec<String>,
+    /// What the host of each server is, where it cannot be read.
+    #[serde(default)]
+    pub hosts: Vec<HostFacts>,
     /// Local addresses that sessions of the load come from; empty: chosen by the system, or a pool of loopback
     /// addresses when the servers are on loopback.
     #[serde(default)]
@@ -103,7 +116,17 @@ impl Target for Zookeeper {
                 samplers.push(Box::new(files::SnapshotSampler::new(clock, managed)));
             }
             let process = node.and_then(|node| Process::new(clock, &node.name, node.pid?));
+            let process = process.map(|process| process.listening_on(server.address));
             samplers.extend(process.map(|process| Box::new(process) as Box<dyn Sampler>));
+            let data_dir = node.and_then(|node| node.data_dir.clone());
+            let exporter = server.exporter.as_deref();
+            let exporter = exporter.and_then(|url| NodeExporter::new(clock, &server.name, url, data_dir.clone()));
+            samplers.extend(exporter.map(|exporter| Box::new(exporter) as Box<dyn Sampler>));
+            if let Some(folder) =
+                data_dir.filter(|_| node.is_some_and(|node| node.local && node.disk_free_bytes.is_some()))
+            {
+                samplers.push(Box::new(Disk::new(clock, &server.name, folder.into())));
+            }
             if node.is_some_and(inventory::uses_interface) {
                 samplers.push(Box::new(Interface::new(clock, &server.name, server.address.ip())));
             }

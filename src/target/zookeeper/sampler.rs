@@ -24,6 +24,9 @@ const STATS_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 /// A long list that takes longer disturbs what is measured: it is asked for less often.
 const STATS_SLOW: Duration = Duration::from_secs(1);
 
+/// Bytes of a znode in a snapshot beside its path and its data: stat, ACL and lengths.
+const SNAPSHOT_BYTES_OF_ZNODE: f64 = 76.0;
+
 /// When a server's last restart was told, in nanoseconds: both samplers of it can see one, one of them tells it.
 pub(super) type Restarts = Arc<AtomicI64>;
 
@@ -61,7 +64,8 @@ impl Sampler for SrvrSampler {
             Ok(srvr) => self.series.next(at_ns, took_ms, srvr),
             Err(_) => Observation::default(),
         };
-        seen.conditions = vec![NodeCondition { at_ns, node: self.server.name.clone(), condition, text }];
+        let role = answer.ok().map(|srvr| srvr.mode);
+        seen.conditions = vec![NodeCondition { at_ns, node: self.server.name.clone(), condition, role, text }];
         seen
     }
 }
@@ -87,6 +91,7 @@ impl SrvrSeries {
         let number = srvr.epoch_and_number().map(|(_, number)| number);
         let figures = [
             ("srvr_ms", Some(took_ms)),
+            ("leads", leads(&srvr.mode)),
             ("znodes", srvr.znodes.map(float)),
             ("connections", srvr.connections.map(float)),
             ("outstanding_requests", srvr.outstanding.map(float)),
@@ -121,6 +126,15 @@ impl SrvrSeries {
     }
 }
 
+/// Whether a server of an ensemble leads it; nothing for one that stands alone.
+fn leads(mode: &str) -> Option<f64> {
+    match mode {
+        "leader" => Some(1.0),
+        "follower" | "observer" => Some(0.0),
+        _ => None,
+    }
+}
+
 /// Asks for the long list every 10 s, less often when that takes long.
 #[derive(Debug)]
 pub(super) struct StatsSampler {
@@ -132,7 +146,9 @@ pub(super) struct StatsSampler {
 
 impl StatsSampler {
     pub(super) fn new(clock: Clock, server: Server, restarts: Restarts) -> Self {
-        let series = StatsSeries { node: server.name.clone(), restarts, ..StatsSeries::default() };
+        // The files of a launched server say more of its heap, its collections and its snapshots.
+        let has_files = server.managed.is_some();
+        let series = StatsSeries { node: server.name.clone(), has_files, restarts, ..StatsSeries::default() };
         Self { clock, server, every: STATS_EVERY, series }
     }
 }
@@ -171,6 +187,8 @@ fn next_every(every: Duration, took: Duration) -> Duration {
 #[derive(Debug, Default)]
 struct StatsSeries {
     node: String,
+    /// Whether GC log and snapshots are read elsewhere.
+    has_files: bool,
     restarts: Restarts,
     /// Time of the last list and the start of the server that it told, in nanoseconds.
     last: Option<(i64, Option<i64>)>,
@@ -178,6 +196,11 @@ struct StatsSeries {
     net_out: Rate,
     fsync: Mean,
     latency: Mean,
+    prep_queue: Mean,
+    sync_queue: Mean,
+    commit_queue: Mean,
+    collections: Rate,
+    snapshots: Counted,
 }
 
 impl StatsSeries {
@@ -198,8 +221,35 @@ impl StatsSeries {
             ("net_out_bytes_per_s", sum("response_bytes", "watch_bytes").and_then(|n| self.net_out.next(at_ns, n))),
             ("fsync_mean_ms", stats.sum_and_count("fsynctime").and_then(|pair| self.fsync.next(pair))),
             ("request_latency_ms", latency.and_then(|pair| self.latency.next(pair))),
+            ("prep_queue", mean_of(stats, "prep_processor_queue_size", &mut self.prep_queue)),
+            ("sync_queue", mean_of(stats, "sync_processor_queue_size", &mut self.sync_queue)),
+            ("commit_queue", mean_of(stats, "write_commit_proc_req_queued", &mut self.commit_queue)),
         ];
-        Observation { samples: samples(at_ns, &self.node, &figures), conditions: Vec::new(), incidents }
+        let mut samples = samples(at_ns, &self.node, &figures);
+        if !self.has_files {
+            samples.extend(self.without_files(at_ns, stats));
+        }
+        Observation { samples, conditions: Vec::new(), incidents }
+    }
+
+    /// What the server itself tells of its JVM (with a Prometheus provider) and of its snapshots (3.6 and later).
+    fn without_files(&mut self, at_ns: i64, stats: &Stats) -> Vec<Sample> {
+        let heap = "{area=\"heap\"}";
+        let heap_max = ["jvm_memory_bytes_max", "jvm_memory_max_bytes"];
+        let heap_max = heap_max.iter().find_map(|name| stats.number(&format!("{name}{heap}")));
+        let collecting_s = stats.over_labels("jvm_gc_collection_seconds_sum");
+        let share = collecting_s.and_then(|seconds| self.collections.next(at_ns, seconds));
+        let written = stats.sum_and_count("snapshottime").map(|(_, count)| self.snapshots.next(at_ns, count));
+        let data = stats.number("approximate_data_size").zip(stats.number("znode_count"));
+        let figures = [
+            ("snapshot_bytes", data.map(|(paths_and_data, znodes)| paths_and_data + SNAPSHOT_BYTES_OF_ZNODE * znodes)),
+            ("snapshot_interval_s", self.snapshots.interval_s),
+            ("heap_max_bytes", heap_max.filter(|bytes| *bytes > 0.0)),
+            // A pause is counted when it ends: a long one may be more than the interval.
+            ("gc_pause_share", share.map(|share| share.min(1.0))),
+            ("snapshots", written),
+        ];
+        samples(at_ns, &self.node, &figures)
     }
 
     /// A server that started after the last list, unless the other sampler has told it.
@@ -226,6 +276,34 @@ impl Mean {
     fn next(&mut self, (sum, count): (f64, f64)) -> Option<f64> {
         let (sum_before, count_before) = self.last.replace((sum, count))?;
         (count > count_before && sum >= sum_before).then(|| (sum - sum_before) / (count - count_before))
+    }
+}
+
+fn mean_of(stats: &Stats, name: &str, mean: &mut Mean) -> Option<f64> {
+    stats.sum_and_count(name).and_then(|pair| mean.next(pair))
+}
+
+/// Snapshots by a server's own counter: how many since the first reading, over restarts, and how often they came last.
+#[derive(Debug, Default)]
+struct Counted {
+    last: Option<f64>,
+    written: f64,
+    /// When the counter was seen to have grown last.
+    grew_ns: Option<i64>,
+    interval_s: Option<f64>,
+}
+
+impl Counted {
+    fn next(&mut self, at_ns: i64, counter: f64) -> f64 {
+        let before = self.last.replace(counter).unwrap_or(counter);
+        // One that went back has begun anew, at 0.
+        let more = if counter >= before { counter - before } else { counter };
+        if more > 0.0 {
+            let since_ns = self.grew_ns.replace(at_ns);
+            self.interval_s = since_ns.map(|since_ns| at_ns.saturating_sub(since_ns) as f64 / 1e9 / more);
+        }
+        self.written += more;
+        self.written
     }
 }
 

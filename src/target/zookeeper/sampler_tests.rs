@@ -99,6 +99,42 @@ fn old_servers_have_no_byte_counters_and_no_zeros_for_them() {
 }
 
 #[test]
+fn queues_are_means_of_the_interval() {
+    let mut series = StatsSeries::default();
+    let _ = series.next(0, 1.0, &stats("zk_sum_sync_processor_queue_size 10,zk_cnt_sync_processor_queue_size 5"));
+    let seen = series.next(S, 1.0, &stats("zk_sum_sync_processor_queue_size 70,zk_cnt_sync_processor_queue_size 15"));
+    assert_eq!((value(&seen, "sync_queue"), value(&seen, "prep_queue")), (Some(6.0), None));
+}
+
+#[test]
+fn a_server_without_files_tells_of_its_jvm_and_its_snapshots_itself() {
+    let list = |collecting: &str, count: u32| {
+        let text = format!(
+            "jvm_memory_bytes_max{{area=\"heap\"}}\t6.4E7\njvm_gc_collection_seconds_sum{{gc=\"G1 Young\"}}\t{collecting}\n\
+             jvm_gc_collection_seconds_sum{{gc=\"G1 Old\"}}\t1.0\nzk_cnt_snapshottime\t{count}\nzk_sum_snapshottime\t9\n"
+        );
+        Stats::parse_mntr(&text)
+    };
+    let mut series = StatsSeries::default();
+    let seen = series.next(0, 1.0, &list("2.0", 7));
+    assert_eq!((value(&seen, "heap_max_bytes"), value(&seen, "snapshots")), (Some(6.4e7), Some(0.0)));
+    assert_eq!(value(&seen, "gc_pause_share"), None);
+    let seen = series.next(10 * S, 1.0, &list("3.0", 9));
+    assert_eq!((value(&seen, "gc_pause_share"), value(&seen, "snapshots")), (Some(0.1), Some(2.0)));
+    let seen = series.next(20 * S, 1.0, &list("0.5", 1));
+    assert_eq!((value(&seen, "gc_pause_share"), value(&seen, "snapshots")), (None, Some(3.0)), "started again");
+    let seen = series.next(40 * S, 1.0, &list("0.6", 5));
+    assert_eq!((value(&seen, "snapshots"), value(&seen, "snapshot_interval_s")), (Some(7.0), Some(5.0)), "4 in 20 s");
+    let seen = series.next(50 * S, 1.0, &list("0.6", 5));
+    assert_eq!(value(&seen, "snapshot_interval_s"), Some(5.0), "as long as no other is written");
+    let seen = StatsSeries::default().next(0, 1.0, &stats("zk_approximate_data_size 5700,zk_znode_count 100"));
+    assert_eq!(value(&seen, "snapshot_bytes"), Some(13_300.0));
+    let mut series = StatsSeries { has_files: true, ..StatsSeries::default() };
+    let seen = series.next(0, 1.0, &list("2.0", 7));
+    assert_eq!((value(&seen, "heap_max_bytes"), value(&seen, "snapshots")), (None, None), "its files tell");
+}
+
+#[test]
 fn a_slow_list_is_asked_for_less_often() {
     let slow = Duration::from_millis(1_001);
     let mut every = STATS_EVERY;

@@ -14,7 +14,11 @@ use super::{
     srvr::Srvr,
     stats::Stats,
 };
-use crate::target::{Condition, ManagedNode};
+use crate::{
+    model::HostFacts,
+    sample::{Fetcher, exposition},
+    target::{Condition, ManagedNode},
+};
 
 /// How long `srvr` may take: a server that needs longer for so little is not well, and is asked again each second.
 pub(super) const SRVR_WITHIN: Duration = Duration::from_secs(2);
@@ -30,6 +34,11 @@ pub(super) struct Server {
     pub(super) source: Option<IpAddr>,
     pub(super) tls: Option<Tls>,
     pub(super) admin: Option<Admin>,
+    pub(super) metrics: Option<Metrics>,
+    /// Where the node_exporter of its host answers.
+    pub(super) exporter: Option<String>,
+    /// What the configuration says of its host.
+    pub(super) declared: Option<HostFacts>,
     pub(super) managed: Option<ManagedNode>,
 }
 
@@ -41,12 +50,17 @@ impl Server {
             let managed = managed.iter().find(|node| node.name == name).cloned();
             let of_managed = managed.as_ref().and_then(|node| node.admin_url.as_deref());
             let admin_url = of_managed.or_else(|| spec.admin_urls.get(index).map(String::as_str));
+            let of_managed = managed.as_ref().and_then(|node| node.metrics_url.as_deref());
+            let metrics_url = of_managed.or_else(|| spec.metrics_urls.get(index).map(String::as_str));
             Self {
                 name,
                 address: *address,
                 source: sampler_source(*address),
                 tls: spec.tls.as_ref().map(|tls| tls.tls().clone()),
                 admin: admin_url.and_then(Admin::new),
+                metrics: metrics_url.and_then(Metrics::new),
+                exporter: spec.node_exporters.get(index).cloned(),
+                declared: spec.hosts.get(index).cloned(),
                 managed,
             }
         };
@@ -70,16 +84,25 @@ impl Server {
         ask_over(self.tls.as_ref(), self.address, self.source, command, SRVR_WITHIN).await
     }
 
-    /// Asks for the long list: the AdminServer where there is one, which no whitelist restricts, else `mntr`. Tells
-    /// which of them answered.
-    pub(super) async fn stats(&self) -> Result<(Stats, &'static str), AskError> {
+    /// Asks for the long list, of the first of its doors that answers, and tells which:
+    ///
+    /// 1. the Prometheus provider, which has all figures of the others and those of the JVM;
+    /// 2. the AdminServer's `monitor`, which no whitelist restricts;
+    /// 3. `mntr`, which takes a connection of the client port as well.
+    ///
+    /// To the server they cost alike (3 to 4 ms each on an idle 3.9.4): behind all of them it walks through its watches.
+    pub(super) async fn stats(&self) -> Result<(Stats, Source), AskError> {
+        if let Some(metrics) = &self.metrics {
+            match metrics.ask().await {
+                Ok(stats) => return Ok((stats, Source::Prometheus)),
+                Err(error) if ends_asking(&error) => return Err(error),
+                Err(_) => {}
+            }
+        }
         if let Some(admin) = &self.admin {
             match admin.ask("monitor", STATS_WITHIN).await {
-                Ok(object) => return Ok((Stats::of_json(&object), "AdminServer monitor")),
-                // A list that takes too long there takes too long here as well.
-                Err(error) if matches!(error.condition(), Condition::TimedOut | Condition::NotServing) => {
-                    return Err(error);
-                }
+                Ok(object) => return Ok((Stats::of_json(&object), Source::Monitor)),
+                Err(error) if ends_asking(&error) => return Err(error),
                 Err(_) => {}
             }
         }
@@ -89,6 +112,54 @@ impl Server {
             let text = format!("{} answered mntr without a single figure", self.name);
             return Err(AskError::Silent { condition: Condition::Refused, text });
         }
-        Ok((stats, "mntr"))
+        Ok((stats, Source::Mntr))
+    }
+}
+
+/// A list that takes too long at one door takes too long at the others as well.
+const fn ends_asking(error: &AskError) -> bool {
+    matches!(error.condition(), Condition::TimedOut | Condition::NotServing)
+}
+
+/// Where a long list came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    Prometheus,
+    Monitor,
+    Mntr,
+}
+
+impl Source {
+    /// As the inventory has it.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Prometheus => "Prometheus provider",
+            Self::Monitor => "AdminServer monitor",
+            Self::Mntr => "mntr",
+        }
+    }
+}
+
+/// One server's Prometheus provider.
+#[derive(Debug, Clone)]
+pub(super) struct Metrics {
+    pub(super) url: String,
+    fetcher: Fetcher,
+}
+
+impl Metrics {
+    fn new(url: &str) -> Option<Self> {
+        Some(Self { url: url.to_owned(), fetcher: Fetcher::new()? })
+    }
+
+    async fn ask(&self) -> Result<Stats, AskError> {
+        let body = self.fetcher.get(&self.url, STATS_WITHIN).await?;
+        let stats = Stats::of_exposition(&exposition::parse(&String::from_utf8_lossy(&body)));
+        // A web server of something else answers too, and so does a provider before the server serves.
+        if stats.number("znode_count").is_none() {
+            let text = format!("{} has no znode_count; is it a ZooKeeper's Prometheus provider?", self.url);
+            return Err(AskError::Silent { condition: Condition::Refused, text });
+        }
+        Ok(stats)
     }
 }

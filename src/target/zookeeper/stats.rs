@@ -1,11 +1,12 @@
-//! The long list of a server's figures, from `mntr` or from AdminServer's `monitor`: one form for all versions and
-//! metrics providers. Does no I/O.
+//! The long list of a server's figures, from its Prometheus provider, from AdminServer's `monitor` or from `mntr`: one
+//! form for all versions and metrics providers. Does no I/O.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::srvr::{number, whole};
+use crate::sample::exposition::Figure;
 
 /// A server's figures by name, as AdminServer writes them (`mntr` puts `zk_` before each).
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -46,6 +47,22 @@ impl Stats {
             }
         }
         stats
+    }
+
+    /// Takes the figures of a Prometheus provider, with labels in their names as `mntr` writes them. They are named as
+    /// in `monitor`.
+    #[must_use]
+    pub fn of_exposition(figures: &[Figure]) -> Self {
+        let numbers = figures.iter().map(|figure| (figure.full_name(), figure.value)).collect();
+        Self { numbers, texts: BTreeMap::new() }
+    }
+
+    /// The sum of a figure over all its labels, such as the seconds of all collectors.
+    #[must_use]
+    pub fn over_labels(&self, name: &str) -> Option<f64> {
+        let prefix = format!("{name}{{");
+        let labelled = self.numbers.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
+        labelled.map(|(_, value)| *value).reduce(|sum, value| sum + value)
     }
 
     /// A figure by its name of 3.8; older and other spellings of it are tried too.

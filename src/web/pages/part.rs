@@ -33,7 +33,7 @@ pub fn table(table: &Table, notes: bool) -> String {
 }
 
 /// A panel with one table and its files.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TablePanel {
     pub name: &'static str,
     pub title: String,

@@ -8,8 +8,8 @@ use super::{
     run_live::servers,
 };
 use crate::{
-    model::{Inventory, Outcome, RunState, Validity, Verdict},
-    report::{self, Mark, TABLES, format, steps, words},
+    model::{Inventory, NodeInfo, Outcome, RunState, Validity, Verdict},
+    report::{self, HOSTS, Mark, TABLES, format, steps, words},
     store::{RunDetail, Series},
     web::charts::{
         Input, Place,
@@ -73,6 +73,10 @@ pub struct ValidityPart {
 #[derive(Debug, Clone, PartialEq)]
 pub struct InventoryPart {
     pub known: Inventory,
+    /// Each server with what it keeps on its disk.
+    pub servers: Vec<(NodeInfo, String)>,
+    /// The machines, unless the run was made before they were read.
+    pub hosts: Option<TablePanel>,
     /// Name, value, source.
     pub limits: Vec<(String, String, String)>,
     /// What, needed, available.
@@ -107,7 +111,11 @@ pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> Result
         side: part::charts(&input, Place::Side),
         row: part::charts(&input, Place::Row),
         over_time: part::charts(&input, Place::Time),
-        tables: TABLES.iter().filter_map(|entry| TablePanel::of(entry, detail, entry.name == "rules")).collect(),
+        tables: TABLES
+            .iter()
+            .filter(|entry| entry.name != HOSTS)
+            .filter_map(|entry| TablePanel::of(entry, detail, entry.name == "rules"))
+            .collect(),
         operations_long: long_operations(detail),
         other_servers: other_servers(detail),
         inventory: detail.inventory.as_ref().map(|known| inventory(known, detail)),
@@ -248,6 +256,8 @@ fn inventory(known: &Inventory, detail: &RunDetail) -> InventoryPart {
     let none = |value: Option<u64>, word: &str| value.map_or_else(|| word.to_owned(), format::count);
     InventoryPart {
         known: known.clone(),
+        servers: known.nodes.iter().map(|node| (node.clone(), on_disk(node))).collect(),
+        hosts: report::find(HOSTS).and_then(|entry| TablePanel::of(entry, detail, false)),
         limits: known
             .limits
             .iter()
@@ -255,6 +265,16 @@ fn inventory(known: &Inventory, detail: &RunDetail) -> InventoryPart {
             .collect(),
         needs: needs(&detail.outline),
         remarks: detail.outline.remarks.clone(),
+    }
+}
+
+/// What a server kept on its disk before the load.
+fn on_disk(node: &NodeInfo) -> String {
+    let size = |bytes: u64| format::with_unit(bytes as f64, "bytes");
+    match (node.data_bytes, node.log_bytes) {
+        (Some(data), Some(log)) if data == log => format!("{} in all", size(data)),
+        (Some(data), Some(log)) => format!("{} of snapshots, {} of logs", size(data), size(log)),
+        (data, log) => data.or(log).map_or_else(|| "not known".to_owned(), size),
     }
 }
 

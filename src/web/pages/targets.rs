@@ -4,7 +4,12 @@ use askama::Template;
 use axum::{extract::State, response::Response};
 
 use super::{Shell, html};
-use crate::{config::Config, report::format, target::TargetSpec, web::AppState};
+use crate::{
+    config::Config,
+    report::format,
+    target::{TargetSpec, zookeeper::ZookeeperSpec},
+    web::AppState,
+};
 
 /// The page.
 #[derive(Debug, Template)]
@@ -73,16 +78,21 @@ fn target(name: &str, spec: &TargetSpec) -> TargetLine {
                 (false, true) => "client certificate",
                 (false, false) => "none",
             },
-            sampling: {
-                let over_tls = if spec.tls.is_some() { " over TLS" } else { "" };
-                let mut words = format!("four-letter commands{over_tls}");
-                if !spec.admin_urls.is_empty() {
-                    words += &format!(", AdminServer {}", join(spec.admin_urls.iter()));
-                }
-                words
-            },
+            sampling: sampling(spec),
         },
     }
+}
+
+fn sampling(spec: &ZookeeperSpec) -> String {
+    let doors = [
+        ("Prometheus provider", &spec.metrics_urls),
+        ("AdminServer", &spec.admin_urls),
+        ("node_exporter", &spec.node_exporters),
+    ];
+    let named = doors.into_iter().filter(|(_, urls)| !urls.is_empty());
+    let named = named.map(|(what, urls)| format!("{what} {}", join(urls.iter())));
+    let over_tls = if spec.tls.is_some() { " over TLS" } else { "" };
+    std::iter::once(format!("four-letter commands{over_tls}")).chain(named).collect::<Vec<_>>().join(", ")
 }
 
 fn join(all: impl Iterator<Item = impl ToString>) -> String {
