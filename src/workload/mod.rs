@@ -145,6 +145,9 @@ pub trait LoadUnit: Send {
     /// Starts to move to this load; [`LoadUnit::report`] tells how far it is.
     fn prepare(&mut self, load: &Load);
 
+    /// A measurement goes from here to there: what is to disturb the load happens within it.
+    fn hold(&mut self, from_ns: i64, until_ns: i64);
+
     /// Works (sockets, schedule, filling) until this time or shortly after.
     fn turn(&mut self, until_ns: i64);
 

@@ -51,6 +51,9 @@ pub enum Disconnect {
     /// Nothing was heard for two thirds of the session timeout after something was sent.
     #[error("the server fell silent")]
     ReadTimeout,
+    /// By [`Hub::cut`](crate::Hub::cut).
+    #[error("cut on purpose")]
+    Cut,
     /// The server sent what this protocol does not have.
     #[error("protocol broken: {0}")]
     Protocol(&'static str),
@@ -67,6 +70,7 @@ impl Disconnect {
             Self::Eof => "eof",
             Self::Io(_) => "io",
             Self::ReadTimeout => "read_timeout",
+            Self::Cut => "cut",
             Self::Protocol(_) => "protocol",
         }
     }

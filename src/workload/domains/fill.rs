@@ -6,13 +6,15 @@ use zk_wire::{ConnectError, ConnectOptions, CreateMode, Hub, Request, SessionKey
 
 use super::{
     Fill,
+    comeback::LEADER_HOST,
     members::{self, Domain, Stage},
     shape::{Owner, WatchKind},
+    traffic::REATTACH,
     unit::{Core, Tag},
 };
 
 /// Requests under way a session, of single operations and of batches.
-const WINDOW_SINGLE: usize = 32;
+pub(super) const WINDOW_SINGLE: usize = 32;
 const WINDOW_BATCH: usize = 2;
 /// Parts of one batch; both stay far below a jute.maxbuffer of 1 MB.
 const BATCH_CREATES: usize = 500;
@@ -80,11 +82,17 @@ impl Core {
             source,
             session_timeout_ms: self.options.session_timeout_ms,
             connect_timeout: Duration::from_secs(10),
-            max_in_flight: IN_FLIGHT_MAX,
+            max_in_flight: self.in_flight_max(),
             reattach: member.and_then(|member| member.id),
             last_zxid_seen: member.map_or(0, |member| member.last_zxid),
             auth: self.spec.digest.as_ref().map(|digest| zk_wire::Auth::digest(digest)),
         }
+    }
+
+    /// Requests that a session of a domain may have under way: with bursts, all that its jobs ask at the same moment.
+    fn in_flight_max(&self) -> u32 {
+        let of_a_burst = self.shape.jobs * (15 + 10 * self.shape.shards);
+        IN_FLIGHT_MAX + if self.options.burst.is_some() { of_a_burst } else { 0 }
     }
 
     /// Opens what should be open: members of domains on their way in, and lost ones whose time has come.
@@ -92,10 +100,12 @@ impl Core {
         let now_ns = self.now_ns();
         let mut wanted = std::mem::take(&mut self.to_connect);
         wanted.retain(|&(domain, index)| {
-            if self.connecting >= CONNECTING_MAX || self.failure.is_some() {
+            let Some(member) = self.member(domain, index) else { return false };
+            // A storm comes all at once; that is what it is.
+            let unpaced = member.away.is_some_and(|away| away.operation == REATTACH);
+            if (self.connecting >= CONNECTING_MAX && !unpaced) || self.failure.is_some() {
                 return true;
             }
-            let Some(member) = self.member(domain, index) else { return false };
             if member.session.is_some() || member.expired {
                 return false;
             }
@@ -299,6 +309,10 @@ impl Core {
                 self.path.push_str(&self.tail);
                 let path = self.path.as_str();
                 let request = match kind {
+                    // Whose leader is away is asked whether it is back: reading what is absent sets no watch.
+                    WatchKind::Data if matches!(tag, Tag::Return) && path.ends_with(LEADER_HOST) => {
+                        Request::Exists { path, watch: true }
+                    }
                     WatchKind::Data => Request::GetData { path, watch: true },
                     WatchKind::Exist => Request::Exists { path, watch: true },
                     WatchKind::Child => Request::GetChildren2 { path, watch: true },
@@ -318,8 +332,10 @@ impl Core {
         }
         if let Some(domain) = self.domain_mut(id) {
             domain.members[index].cursor = cursor;
-            if matches!(tag, Tag::Fill { .. }) {
-                domain.in_flight += sent;
+            match tag {
+                Tag::Fill { .. } => domain.in_flight += sent,
+                Tag::Return => domain.members[index].sent_of_return(sent),
+                Tag::Restore | Tag::Remove { .. } | Tag::Traffic { .. } => {}
             }
         }
         cursor >= end
@@ -366,6 +382,6 @@ impl Core {
     }
 }
 
-const fn mode(ephemeral: bool) -> CreateMode {
+pub(super) const fn mode(ephemeral: bool) -> CreateMode {
     if ephemeral { CreateMode::Ephemeral } else { CreateMode::Persistent }
 }

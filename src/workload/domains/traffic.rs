@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use super::{Options, Reads, shape::CONSOLES};
+use super::{Options, Reads, disturbances::joins_burst, shape::CONSOLES};
 
 /// A job runs once in this time.
 const JOB_INTERVAL_S: f64 = 60.0;
@@ -25,6 +25,10 @@ pub(super) const EXISTS: usize = 3;
 pub(super) const GET: usize = 4;
 pub(super) const CHILDREN: usize = 5;
 pub(super) const REARM: usize = 6;
+/// An executor that closed its session is registered again under a new one, with all its watches.
+pub(super) const RESTART: usize = 7;
+/// A session whose connection was cut is attached again, with all its watches.
+pub(super) const REATTACH: usize = 8;
 
 /// Which read number `n` of an executor's cycle is.
 pub(super) const fn cycle_read(n: u32) -> usize {
@@ -96,7 +100,11 @@ impl Rates {
             return Self { writes_per_s: 0.0, reads_per_s: 0.0 };
         }
         let (start, end) = (Edge::of(options, true), Edge::of(options, false));
-        let runs_per_s = f64::from(options.jobs) / JOB_INTERVAL_S * options.traffic_factor;
+        let runs_per_s = f64::from(options.jobs)
+            * match options.burst {
+                Some(burst) => (1.0 - burst.share) / JOB_INTERVAL_S * options.traffic_factor + burst.share / burst.every_s,
+                None => options.traffic_factor / JOB_INTERVAL_S,
+            };
         let counters_per_s = f64::from(options.jobs * options.executors) / COUNTER_INTERVAL_S * options.traffic_factor;
         Self {
             writes_per_s: runs_per_s * (start.writes() + end.writes()) as f64 + counters_per_s * COUNTER_SETS as f64,
@@ -131,6 +139,9 @@ pub(super) struct Schedule {
     counter_interval_ns: i64,
     run_ns: i64,
     seed: u64,
+    jobs: u32,
+    /// Share of the jobs that have no phase of their own.
+    burst_share: f64,
 }
 
 impl Schedule {
@@ -143,6 +154,8 @@ impl Schedule {
             counter_interval_ns: ns(COUNTER_INTERVAL_S),
             run_ns: crate::model::clock::seconds_ns(JOB_RUN_S).min(job_interval_ns / 2),
             seed,
+            jobs: options.jobs,
+            burst_share: options.burst.map_or(0.0, |burst| burst.share),
         }
     }
 
@@ -152,13 +165,28 @@ impl Schedule {
             return;
         }
         for job in 0..u16::try_from(options.jobs).unwrap_or(u16::MAX) {
-            let at_ns = now_ns + self.phase(domain, job, u16::MAX, self.job_interval_ns);
-            self.queue.push(Reverse(Due { at_ns, domain, life, what: What::Start { job } }));
+            if !self.joins_burst(domain, job) {
+                let at_ns = now_ns + self.phase(domain, job, u16::MAX, self.job_interval_ns);
+                self.queue.push(Reverse(Due { at_ns, domain, life, what: What::Start { job } }));
+            }
             for executor in 0..u16::try_from(options.executors).unwrap_or(u16::MAX) {
                 let at_ns = now_ns + self.phase(domain, job, executor, self.counter_interval_ns);
                 self.queue.push(Reverse(Due { at_ns, domain, life, what: What::Counters { job, executor } }));
             }
         }
+    }
+
+    /// All jobs of a domain that join bursts are due at this moment.
+    pub(super) fn burst(&mut self, domain: u32, life: u32, at_ns: i64) {
+        for job in 0..u16::try_from(self.jobs).unwrap_or(u16::MAX) {
+            if self.joins_burst(domain, job) {
+                self.queue.push(Reverse(Due { at_ns, domain, life, what: What::Start { job } }));
+            }
+        }
+    }
+
+    fn joins_burst(&self, domain: u32, job: u16) -> bool {
+        joins_burst(self.burst_share, self.jobs, domain, job)
     }
 
     /// The next thing that is due by now; what comes again is queued again, from its own due time.
@@ -171,13 +199,21 @@ impl Schedule {
         Some(due)
     }
 
+    /// When the run began whose end is due.
+    pub(super) const fn began_ns(&self, end: Due) -> i64 {
+        end.at_ns - self.run_ns
+    }
+
     /// Queues what follows from something that was due, unless its domain is gone.
     pub(super) fn follow(&mut self, due: Due) {
+        let again = !matches!(due.what, What::Start { job } if self.joins_burst(due.domain, job));
         let mut push = |after_ns: i64, what| self.queue.push(Reverse(Due { at_ns: due.at_ns + after_ns, what, ..due }));
         match due.what {
             What::Start { job } => {
                 push(self.run_ns, What::End { job });
-                push(self.job_interval_ns, due.what);
+                if again {
+                    push(self.job_interval_ns, due.what);
+                }
             }
             What::End { .. } => {}
             What::Counters { .. } => push(self.counter_interval_ns, due.what),

@@ -1,0 +1,136 @@
+//! What sampling costs: five servers at 1 Hz, on the driver as a share of one core, on the target as a loss of a probe's
+//! throughput. Pairs of short measures, with and without sampling in turns, so that drift of the machine meets both.
+
+#![allow(clippy::print_stdout, reason = "a bench prints its table")]
+
+mod common;
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use common::{Figure, finish};
+use rampart::{
+    launch::{self, Recipe},
+    model::{Clock, RunId},
+    target::{Sampler, TargetSpec},
+};
+use zk_wire::{Client, ConnectOptions, CreateMode};
+
+const PAIRS: usize = 24;
+/// 97.5 % quantile of Student's t with 23 degrees of freedom: of 24 pairs, both ends of a 95 % interval.
+const T_975: f64 = 2.069;
+const HALF: Duration = Duration::from_secs(3);
+/// The share of a core is of so much time, in which nothing but sampling goes on.
+const ALONE: Duration = Duration::from_secs(40);
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 1)]
+async fn main() {
+    let recipe = Recipe {
+        nodes: 5,
+        heap_mib: 128,
+        jvm_args: vec!["-XX:+UseSerialGC".to_owned()],
+        ..Recipe::new("zookeeper")
+    };
+    let managed = launch::launcher(&recipe)
+        .expect("a local launcher")
+        .start(&recipe, RunId::new())
+        .await
+        .expect("the ensemble starts");
+    let target = managed.spec().open(&managed.nodes());
+    let inventory = target.inventory().await.expect("an inventory");
+    for line in &inventory.sampling {
+        println!("sampled: {line}");
+    }
+    let leader = inventory.nodes.iter().find(|node| node.role == "leader").expect("a leader").name.clone();
+    let TargetSpec::Zookeeper(spec) = managed.spec();
+    let server = *spec.servers.iter().find(|server| server.to_string() == leader).expect("the leader's address");
+    let sampling = Arc::new(AtomicBool::new(false));
+    for sampler in target.samplers(Clock::start(), &inventory) {
+        tokio::spawn(sample(sampler, Arc::clone(&sampling)));
+    }
+
+    // The JVMs are warm before anything is counted.
+    tokio::task::spawn_blocking(move || calls_per_s(server, Duration::from_secs(10))).await.expect("the probe ends");
+    let core_share = driver_share(&sampling).await;
+    let mut losses = Vec::new();
+    for pair in 0..PAIRS {
+        let (mut with, mut without) = (0.0, 0.0);
+        for half in 0..2 {
+            let on = (pair + half) % 2 == 0;
+            sampling.store(on, Ordering::Relaxed);
+            let rate = tokio::task::spawn_blocking(move || calls_per_s(server, HALF)).await.expect("the probe ends");
+            *(if on { &mut with } else { &mut without }) = rate;
+        }
+        losses.push(1.0 - with / without);
+    }
+    managed.stop().await;
+
+    let count = losses.len() as f64;
+    let mean = losses.iter().sum::<f64>() / count;
+    let variance = losses.iter().map(|loss| (loss - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let half_width = T_975 * (variance / count).sqrt();
+    println!(
+        "{PAIRS} pairs of {} s each way: sampling takes {:.2} % of the probe's throughput, 95 % interval {:.2} to {:.2} % (paired differences, Student's t)",
+        HALF.as_secs(),
+        mean * 100.0,
+        (mean - half_width) * 100.0,
+        (mean + half_width) * 100.0
+    );
+    finish(
+        "sampling",
+        &[
+            Figure::at_most("sampling.driver_core_share", core_share, "share of a core", "<= 0.01", 0.01),
+            Figure::at_most("sampling.target_loss", mean + half_width, "share, upper end", "<= 0.02", 0.02),
+            Figure::plain("sampling.target_loss_mean", mean, "share, mean"),
+        ],
+    );
+}
+
+/// Asks at the sampler's own pace while sampling is on.
+async fn sample(mut sampler: Box<dyn Sampler>, on: Arc<AtomicBool>) {
+    loop {
+        tokio::time::sleep(sampler.every()).await;
+        if on.load(Ordering::Relaxed) {
+            std::hint::black_box(sampler.sample().await);
+        }
+    }
+}
+
+/// CPU of this process as a share of one core while nothing but sampling goes on, less what it takes when that is off.
+async fn driver_share(sampling: &AtomicBool) -> f64 {
+    let mut shares = [0.0, 0.0];
+    for (on, share) in [false, true].into_iter().zip(&mut shares) {
+        sampling.store(on, Ordering::Relaxed);
+        let (cpu, since) = (common::cpu_s(), Instant::now());
+        tokio::time::sleep(ALONE).await;
+        *share = (common::cpu_s() - cpu) / since.elapsed().as_secs_f64();
+    }
+    sampling.store(false, Ordering::Relaxed);
+    println!("the driver used {:.4} of a core while sampling alone, {:.4} without", shares[1], shares[0]);
+    shares[1] - shares[0]
+}
+
+/// One client with one call in flight: nine reads and one write of 100 bytes in turns.
+fn calls_per_s(server: SocketAddr, time: Duration) -> f64 {
+    let mut client = Client::connect(&ConnectOptions::new(server), Duration::from_secs(10)).expect("a session");
+    // It is there from the second time on.
+    let _ = client.create("/bench", &[b'x'; 100], CreateMode::Persistent);
+    let (since, mut calls) = (Instant::now(), 0_u32);
+    while since.elapsed() < time {
+        if calls % 10 == 0 {
+            client.set_data("/bench", &[b'y'; 100], -1).expect("the write is taken");
+        } else {
+            client.get_data("/bench").expect("the znode is there");
+        }
+        calls += 1;
+    }
+    let rate = f64::from(calls) / since.elapsed().as_secs_f64();
+    let _ = client.close();
+    rate
+}
