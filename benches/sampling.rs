@@ -31,12 +31,8 @@ const ALONE: Duration = Duration::from_secs(40);
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 async fn main() {
-    let recipe = Recipe {
-        nodes: 5,
-        heap_mib: 128,
-        jvm_args: vec!["-XX:+UseSerialGC".to_owned()],
-        ..Recipe::new("zookeeper")
-    };
+    let recipe =
+        Recipe { nodes: 5, heap_mib: 128, jvm_args: vec!["-XX:+UseSerialGC".to_owned()], ..Recipe::new("zookeeper") };
     let managed = launch::launcher(&recipe)
         .expect("a local launcher")
         .start(&recipe, RunId::new())
@@ -124,9 +120,9 @@ fn calls_per_s(server: SocketAddr, time: Duration) -> f64 {
     let (since, mut calls) = (Instant::now(), 0_u32);
     while since.elapsed() < time {
         if calls % 10 == 0 {
-            client.set_data("/bench", &[b'y'; 100], -1).expect("the write is taken");
+            client.set("/bench", &[b'y'; 100], -1).expect("the write is taken");
         } else {
-            client.get_data("/bench").expect("the znode is there");
+            client.get("/bench").expect("the znode is there");
         }
         calls += 1;
     }

@@ -63,11 +63,12 @@ async fn main() {
     // CPU of this whole process while each trial was measured, in order.
     let (mut began, mut spent) = (None, Vec::new());
     while let Some(event) = events.recv().await {
-        match event {
-            RunEvent::Phase { phase: Phase::Measuring, .. } => began = Some(common::cpu_s()),
-            RunEvent::Phase { phase: Phase::Judging, .. } => spent.push(began.take().map(|cpu| common::cpu_s() - cpu)),
-            RunEvent::Note { text, .. } => println!("note: {text}"),
-            _ => {}
+        if let RunEvent::Phase { phase: Phase::Measuring, .. } = event {
+            began = Some(common::cpu_s());
+        } else if let RunEvent::Phase { phase: Phase::Judging, .. } = event {
+            spent.push(began.take().map(|cpu_s| common::cpu_s() - cpu_s));
+        } else if let RunEvent::Note { text, .. } = event {
+            println!("note: {text}");
         }
     }
     let verdict = run.await.expect("the engine ends");

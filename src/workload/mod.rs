@@ -113,6 +113,8 @@ pub trait Workload: Send + Sync + std::fmt::Debug {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Demand {
     pub sessions: u64,
+    /// What the sessions ask for.
+    pub session_timeout_ms: u64,
     /// Seconds that putting one member in place should take at the stated pace.
     pub fill_s_per_member: f64,
     /// Name, count, tolerance: what the target should count more than before the load.
@@ -138,6 +140,8 @@ pub struct Site {
     pub sources: Vec<IpAddr>,
     /// The limit of connections from one address to one server, where it is known.
     pub connections_per_address: Option<u64>,
+    /// The largest request that the target takes, in bytes, where it is known.
+    pub max_request_bytes: Option<u64>,
 }
 
 /// Puts load on a target from one thread that owns its sessions, schedule and recorders.

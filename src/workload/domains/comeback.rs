@@ -89,20 +89,15 @@ impl Core {
 
     /// Notes that a session is taken away: number `number` of all residents with `each` sessions a domain. One that is
     /// not there is missed.
-    fn take_away(
-        &mut self,
-        number: u64,
-        each: u64,
-        operation: usize,
-        due_ns: i64,
-    ) -> Option<(u32, usize, SessionKey)> {
+    fn take_away(&mut self, number: u64, each: u64, operation: usize, due_ns: i64) -> Option<(u32, usize, SessionKey)> {
         let now_ns = self.now_ns();
         let domain = u32::try_from(number / each).ok()?;
         let index = usize::try_from(number % each).ok()?;
         self.recorder.ask(operation, 1);
         let session = self.session_of(domain, index);
         let resident = self.domain(domain).is_some_and(|domain| domain.stage == Stage::Resident);
-        let taken = session.filter(|_| resident).filter(|_| self.member(domain, index).is_some_and(|m| m.away.is_none()));
+        let taken =
+            session.filter(|_| resident).filter(|_| self.member(domain, index).is_some_and(|m| m.away.is_none()));
         let Some(session) = taken else {
             self.recorder.miss(1);
             return None;

@@ -267,7 +267,7 @@ impl Core {
                 Fired::ChildrenChanged => Request::GetChildren2 { path, watch: true },
                 // Reading what is absent sets no watch.
                 Fired::Deleted => Request::Exists { path, watch: true },
-                _ => Request::GetData { path, watch: true },
+                Fired::Created | Fired::DataChanged | Fired::Other(_) => Request::GetData { path, watch: true },
             };
             self.send(hub, Some(session), sender.tag(REARM), &request);
         }

@@ -2,6 +2,7 @@
 //! Source of the model: the znode tree, watches, sessions and traffic of vipshop/Saturn 2.1.3, counted from its source.
 
 mod comeback;
+mod connect;
 mod disturbances;
 mod events;
 mod fill;
@@ -188,6 +189,7 @@ impl Workload for Domains {
         let per_member = if self.options.fill_per_s > 0.0 { 1.0 / self.options.fill_per_s } else { 0.5 };
         Demand {
             sessions: load * u64::from(shape.sessions()),
+            session_timeout_ms: u64::from(self.options.session_timeout_ms),
             fill_s_per_member: per_member,
             counts: vec![
                 ("znodes", znodes, znodes / 200 + 20),

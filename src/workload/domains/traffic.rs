@@ -102,7 +102,9 @@ impl Rates {
         let (start, end) = (Edge::of(options, true), Edge::of(options, false));
         let runs_per_s = f64::from(options.jobs)
             * match options.burst {
-                Some(burst) => (1.0 - burst.share) / JOB_INTERVAL_S * options.traffic_factor + burst.share / burst.every_s,
+                Some(burst) => {
+                    (1.0 - burst.share) / JOB_INTERVAL_S * options.traffic_factor + burst.share / burst.every_s
+                }
                 None => options.traffic_factor / JOB_INTERVAL_S,
             };
         let counters_per_s = f64::from(options.jobs * options.executors) / COUNTER_INTERVAL_S * options.traffic_factor;

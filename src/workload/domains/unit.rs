@@ -133,7 +133,9 @@ impl Unit {
             options,
             site,
         };
-        Ok(Self { hub: Hub::new()?, core })
+        let mut hub = Hub::new()?;
+        hub.set_max_request_bytes(core.max_request_bytes());
+        Ok(Self { hub, core })
     }
 }
 
