@@ -1,6 +1,6 @@
 //! Puts domains in place: what a session still has to make or to watch, and how that is sent.
 
-use zk_wire::{CreateMode, Hub, Request, SessionKey, SubmitError};
+use zk_wire::{CreateMode, Hub, MultiOp, Request, SessionKey, SubmitError};
 
 use super::{
     Fill,
@@ -236,6 +236,18 @@ impl Core {
         let batches = self.options.fill == Fill::Fast || relative_zxid != i64::MAX;
         let window = if batches { WINDOW_BATCH } else { WINDOW_SINGLE };
         let mut sent = 0;
+        // A server may not have yet what others made through another one, and a watch on what is absent is lost. Reads of
+        // a session wait for its own writes, and these for all before them; a leader does not wait for a `sync`, so that
+        // a write that changes nothing has to do.
+        let behind = cursor == 0 && self.servers.len() > 1 && matches!(tag, Tag::Fill { .. });
+        if behind && hub.in_flight(session) < window {
+            Domain::path(&self.site.root, id, &mut self.path);
+            let check = [MultiOp::Check { path: &self.path, version: -1 }];
+            match hub.submit(session, tag, &Request::Multi(&check)) {
+                Ok(()) => sent += 1,
+                Err(error) => self.submit_failed(&error),
+            }
+        }
         while cursor < end && (hub.in_flight(session) < window || relative_zxid != i64::MAX) {
             let result = if batches {
                 let until = end.min(cursor + self.batch_watches());
