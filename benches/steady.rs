@@ -92,6 +92,15 @@ async fn main() {
             trial.health.busiest_thread_share,
             trial.remarks.join("; ")
         );
+        for (node, series) in trial.target_nodes() {
+            for name in
+                ["process_cpu_share", "gc_pause_share", "heap_after_gc_bytes", "outstanding_requests", "fsync_mean_ms"]
+            {
+                let reading =
+                    series.get(name).map_or_else(|| "not read".to_owned(), |stat| format!("{:.3}", stat.mean));
+                println!("  {node} {name}: {reading}");
+            }
+        }
         // The last trial that was measured is the one that counts; a repetition is the more settled one.
         if trial.measure_s > 0.0 && writes > 0.0 {
             figures.clear();
