@@ -280,4 +280,26 @@ mod tests {
         let rate = writes as f64 / 600.0 / 4.0;
         assert!((rate - 11.55).abs() < 0.05, "{rate}");
     }
+
+    #[test]
+    fn jobs_of_a_burst_run_then_and_at_no_other_time() {
+        let burst = super::super::Burst { every_s: 100.0, share: 0.5 };
+        let options = Options { burst: Some(burst), ..Options::default() };
+        let (mut schedule, mut starts, mut at_bursts) = (Schedule::new(&options, 7), 0, 0);
+        (0..4).for_each(|domain| schedule.enter(&options, domain, 0, 0));
+        let bursts: Vec<i64> = (0..6).map(|n| (50 + 100 * n) * 1_000_000_000).collect();
+        for at_ns in &bursts {
+            (0..4).for_each(|domain| schedule.burst(domain, 0, *at_ns));
+        }
+        while let Some(due) = schedule.pop(600_000_000_000 - 1) {
+            starts += u32::from(matches!(due.what, What::Start { .. }));
+            at_bursts += u32::from(matches!(due.what, What::Start { .. }) && bursts.contains(&due.at_ns));
+            schedule.follow(due);
+        }
+        // Of 140 jobs 70 run once a minute and 70 with each burst.
+        assert_eq!((starts, at_bursts), (70 * 10 + 70 * 6, 70 * 6));
+        let per_run = 18.0;
+        let rate = Rates::of(&options).writes_per_s - 1.05;
+        assert!((rate - per_run * f64::from(starts) / 600.0 / 4.0).abs() < 1e-9, "{rate}");
+    }
 }
