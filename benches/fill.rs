@@ -83,8 +83,17 @@ fn put_in_place(
     control.create(&root, b"", zk_wire::CreateMode::Persistent).expect("the root is made");
     let _ = run;
     let clock = Clock::start();
-    let site =
-        Site { target, nodes: vec![], root, clock, unit: 0, seed: 1, sources: vec![], connections_per_address: None };
+    let site = Site {
+        target,
+        nodes: vec![],
+        root,
+        clock,
+        unit: 0,
+        seed: 1,
+        sources: vec![],
+        connections_per_address: None,
+        max_request_bytes: None,
+    };
     let mut unit = workload.unit(site).expect("a unit");
     unit.prepare(&Load::population("domains", domains));
     loop {

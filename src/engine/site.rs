@@ -31,14 +31,15 @@ pub(super) fn sites(
 ) -> Sites {
     let TargetSpec::Zookeeper(zookeeper) = spec;
     let top = plan.outline.ladder.iter().copied().max().unwrap_or(0);
-    let sessions = plan.scenario.workload.demand(top).sessions;
+    let demand = plan.scenario.workload.demand(top);
+    let sessions = demand.sessions;
     // 0 is ZooKeeper's word for no limit.
     let limit = inventory.limit("maxClientCnxns").filter(|limit| *limit > 0);
     let per_address = limit.map_or(PORTS_PER_ADDRESS, |limit| limit.min(PORTS_PER_ADDRESS));
     let servers = zookeeper.servers.len().max(1) as u64;
     let loopback = zookeeper.servers.iter().all(|server| server.ip().is_loopback() && server.is_ipv4());
     let wanted = sessions.div_ceil(servers).div_ceil(per_address.saturating_sub(per_address / 20).max(1)).max(1);
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = timeout_note(demand.session_timeout_ms, inventory).into_iter().collect();
     let sources: Vec<IpAddr> = if !zookeeper.source_addresses.is_empty() {
         zookeeper.source_addresses.clone()
     } else if loopback {
@@ -66,6 +67,7 @@ pub(super) fn sites(
         seed: seed(run),
         sources,
         connections_per_address: limit,
+        max_request_bytes: inventory.limit("jute.maxbuffer"),
     };
     let probe_sources = if loopback { vec![IpAddr::V4(Ipv4Addr::new(127, 0, 3, 1))] } else { Vec::new() };
     let probe = Site { sources: probe_sources, ..load.clone() };
@@ -97,7 +99,43 @@ pub(super) fn of_leftovers(roots: &[String], target: &str) -> Option<String> {
     })
 }
 
+/// What the target makes of the session timeout that is asked, where that differs.
+fn timeout_note(asked_ms: u64, inventory: &Inventory) -> Option<String> {
+    let bound_ms = |name: &str| -> Option<u64> {
+        inventory.settings.iter().find(|setting| setting.name == name)?.value.parse().ok().filter(|ms| *ms > 0)
+    };
+    let (name, given_ms) = match (bound_ms("minSessionTimeout"), bound_ms("maxSessionTimeout")) {
+        (_, Some(most_ms)) if asked_ms > most_ms => ("maxSessionTimeout", most_ms),
+        (Some(least_ms), _) if asked_ms < least_ms => ("minSessionTimeout", least_ms),
+        _ => return None,
+    };
+    Some(format!(
+        "Sessions of the load ask for a timeout of {asked_ms} ms; the target gives them {given_ms} ms ({name})."
+    ))
+}
+
 /// A seed of the run's own, the same when the run is looked at again.
 fn seed(run: RunId) -> u64 {
     u64::from_str_radix(&run.short(), 16).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Setting;
+
+    #[test]
+    fn a_session_timeout_is_told_only_where_the_target_changes_it() {
+        let setting =
+            |name: &str, value: &str| Setting { name: name.into(), value: value.into(), source: "conf".into() };
+        let settings = vec![setting("minSessionTimeout", "4000"), setting("maxSessionTimeout", "40000")];
+        let inventory = Inventory { settings, ..Inventory::default() };
+        let note = |asked_ms| timeout_note(asked_ms, &inventory);
+        assert_eq!((note(4_000), note(20_000), note(40_000)), (None, None, None));
+        assert!(note(40_001).is_some_and(|note| note.contains("gives them 40000 ms (maxSessionTimeout)")));
+        assert!(note(3_999).is_some_and(|note| note.contains("gives them 4000 ms (minSessionTimeout)")));
+        // -1 is ZooKeeper's word for its own default, which is not known here.
+        let unset = Inventory { settings: vec![setting("maxSessionTimeout", "-1")], ..Inventory::default() };
+        assert_eq!((timeout_note(1, &unset), timeout_note(1, &Inventory::default())), (None, None));
+    }
 }

@@ -159,7 +159,7 @@ fn work(
             match inbox.try_recv() {
                 Ok(ToUnit::Prepare { load }) => unit.prepare(&load),
                 // Reports are cut at whole seconds anyway, and the coordinator asks for whole seconds.
-                Ok(ToUnit::Hold { .. }) => {}
+                Ok(ToUnit::Hold { measure_from_ns, end_ns, .. }) => unit.hold(measure_from_ns, end_ns),
                 Ok(ToUnit::Stop) | Err(inbox::TryRecvError::Disconnected) => {
                     unit.stop();
                     let _ = outbox.blocking_send(FromUnit::Stopped { unit: number });

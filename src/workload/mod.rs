@@ -113,6 +113,8 @@ pub trait Workload: Send + Sync + std::fmt::Debug {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Demand {
     pub sessions: u64,
+    /// What the sessions ask for.
+    pub session_timeout_ms: u64,
     /// Seconds that putting one member in place should take at the stated pace.
     pub fill_s_per_member: f64,
     /// Name, count, tolerance: what the target should count more than before the load.
@@ -138,12 +140,17 @@ pub struct Site {
     pub sources: Vec<IpAddr>,
     /// The limit of connections from one address to one server, where it is known.
     pub connections_per_address: Option<u64>,
+    /// The largest request that the target takes, in bytes, where it is known.
+    pub max_request_bytes: Option<u64>,
 }
 
 /// Puts load on a target from one thread that owns its sessions, schedule and recorders.
 pub trait LoadUnit: Send {
     /// Starts to move to this load; [`LoadUnit::report`] tells how far it is.
     fn prepare(&mut self, load: &Load);
+
+    /// A measurement goes from here to there: what is to disturb the load happens within it.
+    fn hold(&mut self, from_ns: i64, until_ns: i64);
 
     /// Works (sockets, schedule, filling) until this time or shortly after.
     fn turn(&mut self, until_ns: i64);

@@ -52,6 +52,9 @@ pub enum Disconnect {
     /// Nothing was heard for two thirds of the session timeout after something was sent.
     #[error("the server fell silent")]
     ReadTimeout,
+    /// By [`Hub::cut`](crate::Hub::cut).
+    #[error("cut on purpose")]
+    Cut,
     /// The server sent what this protocol does not have.
     #[error("protocol broken: {0}")]
     Protocol(&'static str),
@@ -77,6 +80,7 @@ impl Disconnect {
             Self::Eof => "eof",
             Self::Io(_) => "io",
             Self::ReadTimeout => "read_timeout",
+            Self::Cut => "cut",
             Self::Protocol(_) => "protocol",
             Self::Tls(_) => "tls",
         }

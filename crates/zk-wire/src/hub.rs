@@ -220,6 +220,12 @@ impl<T: Copy> Hub<T> {
         drop(self.take(key));
     }
 
+    /// Drops the socket as a broken network would: each request in flight is told as lost in the next pass, then
+    /// [`Event::Disconnected`](crate::Event::Disconnected) with [`Disconnect::Cut`]. The session lives on at the server.
+    pub fn cut(&mut self, key: SessionKey) {
+        self.doomed.push((key, Disconnect::Cut));
+    }
+
     /// Hands what was queued to the sockets now. A pass does this itself.
     pub fn flush(&mut self) {
         let now = self.now_ms();

@@ -136,6 +136,26 @@ fn requests_in_flight_are_bounded_and_all_end_with_the_connection() {
 }
 
 #[test]
+fn a_cut_connection_is_told_as_lost_and_its_session_can_be_attached_again() {
+    let (mut hub, key, mut peer) = session(|_| (), 30_000);
+    hub.submit(key, 1, &GET).unwrap();
+    let id = hub.session(key).unwrap().id;
+    hub.cut(key);
+    let seen = until(&mut hub, gone);
+    assert_eq!(seen, [Seen::Reply(1, Err(ReplyError::ConnectionLoss)), Seen::Gone(Disconnect::Cut)]);
+    let mut left = Vec::new();
+    peer.read_to_end(&mut left).unwrap();
+    assert!(!left.ends_with(&(-11_i32).to_be_bytes()), "the session is not closed");
+    assert_eq!(hub.session(key), None);
+    let (_, _, _) = session(|options| options.reattach = Some(id), 30_000);
+    // Twice, or too late, is nothing.
+    hub.cut(key);
+    let mut more = Vec::new();
+    turn(&mut hub, Duration::from_millis(5), &mut more);
+    assert_eq!(more, []);
+}
+
+#[test]
 fn replies_in_pieces_and_in_heaps_are_the_same() {
     let (mut hub, key, mut peer) = session(|_| (), 30_000);
     let mut bytes = Vec::new();

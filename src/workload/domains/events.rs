@@ -25,6 +25,7 @@ impl Core {
                 {
                     member.expired = true;
                     member.session = None;
+                    self.never_back(domain, index);
                 }
             }
             Event::Disconnected { session, cause } => self.on_disconnected(hub, session, cause),
@@ -59,6 +60,10 @@ impl Core {
         member.failed_connects = 0;
         member.in_vain = 0;
         member.id = id;
+        if member.away.is_some() {
+            self.begin_return(domain, index);
+            return;
+        }
         if !reattached {
             self.pump(hub, domain);
             return;
@@ -92,7 +97,9 @@ impl Core {
         let was_connected = std::mem::replace(&mut member.connected, false);
         member.in_vain += u32::from(!was_connected);
         member.session = None;
-        member.retry_at_ns = now_ns + 500_000_000;
+        let on_purpose = cause == Disconnect::Cut;
+        member.retry_at_ns = if on_purpose { now_ns } else { now_ns + 500_000_000 };
+        member.interrupted();
         if cause.is_before_session() && member.id.is_none() {
             if member.failed_connects == 0 {
                 member.first_failure_ns = now_ns;
@@ -114,7 +121,7 @@ impl Core {
             // Trying again changes no certificate.
             self.fail(false, format!("a session could not be opened: {fault}"));
         }
-        if was_connected {
+        if was_connected && !on_purpose {
             self.closed += 1;
         }
         // What was under way is lost with the connection; a stage begins again, and finds what is there already.
@@ -136,6 +143,11 @@ impl Core {
         if let Some(member) = self.member_mut(domain, index) {
             member.session = None;
             member.connected = false;
+            if member.away.is_some() {
+                // What comes back is a new session.
+                member.id = None;
+                self.to_connect.push((domain, index));
+            }
         }
         self.left(hub, domain);
     }
@@ -159,6 +171,7 @@ impl Core {
                 self.on_traffic(domain, job, usize::from(operation), part_of_run, due_ns, sent_ns, &result);
             }
             Tag::Restore => {}
+            Tag::Return => self.on_return(session, &result),
             Tag::Fill { domain } => {
                 if let Some(domain) = self.domain_mut(domain) {
                     domain.in_flight = domain.in_flight.saturating_sub(1);
@@ -195,7 +208,7 @@ impl Core {
 }
 
 /// What the target refused a request with, a multi too. A lost connection is no refusal: what was lost is sent again.
-fn refused(result: &Result<Reply<'_>, ReplyError>) -> Option<ErrorCode> {
+pub(super) fn refused(result: &Result<Reply<'_>, ReplyError>) -> Option<ErrorCode> {
     match result {
         Ok(Reply::Multi(results)) => results.error().map(|(_, code)| code),
         Err(ReplyError::Code(code)) => Some(*code),

@@ -1,25 +1,28 @@
 //! Puts domains in place: what a session still has to make or to watch, and how that is sent.
 
-use std::time::Duration;
-
-use zk_wire::{ConnectError, ConnectOptions, CreateMode, Hub, Request, SessionKey, SubmitError};
+use zk_wire::{CreateMode, Hub, MultiOp, Request, SessionKey, SubmitError};
 
 use super::{
     Fill,
+    comeback::LEADER_HOST,
     members::{self, Domain, Stage},
     shape::{Owner, WatchKind},
     unit::{Core, Tag},
 };
 
 /// Requests under way a session, of single operations and of batches.
-const WINDOW_SINGLE: usize = 32;
+pub(super) const WINDOW_SINGLE: usize = 32;
 const WINDOW_BATCH: usize = 2;
 /// Parts of one batch; both stay far below a jute.maxbuffer of 1 MB.
 const BATCH_CREATES: usize = 500;
 const BATCH_WATCHES: u64 = 4_000;
 const BATCH_BYTES: usize = 400_000;
-/// Connections being opened at once: the server's default backlog is 50.
-const CONNECTING_MAX: u32 = 30;
+/// A part of a batch beside its path and data, at most: header, lengths, access list, flags.
+const CREATE_BYTES: usize = 64;
+/// The longest path below a domain.
+const TAIL_BYTES: usize = 80;
+/// `jute.maxbuffer` where it is neither set nor known.
+const DEFAULT_MAX_REQUEST_BYTES: usize = 0xf_ffff;
 /// Requests of the fill that a session may have beside its traffic.
 pub(super) const IN_FLIGHT_MAX: u32 = 256;
 
@@ -31,81 +34,21 @@ pub(super) fn filler(bytes: u64) -> &'static [u8] {
 }
 
 impl Core {
-    /// Opens the session of a member, or notes why it cannot be opened.
-    pub(super) fn connect_member(&mut self, hub: &mut Hub<Tag>, domain: u32, index: usize) {
-        let now_ns = self.now_ns();
-        let options = self.connect_options(domain, index);
-        let result = hub.connect(&options);
-        let Some(member) = self.member_mut(domain, index) else { return };
-        match result {
-            Ok(session) => {
-                member.session = Some(session);
-                member.connected = false;
-                self.sessions.insert(session, (domain, index));
-                self.connecting += 1;
-            }
-            Err(error) => {
-                member.retry_at_ns = now_ns + 500_000_000;
-                let (limit, text) = match &error {
-                    ConnectError::NoFiles(_) => {
-                        (true, "this process has no open files left for further sessions".to_owned())
-                    }
-                    ConnectError::NoPorts(_) => (
-                        true,
-                        "this machine has no local port left for further sessions; name more `source_addresses`"
-                            .to_owned(),
-                    ),
-                    ConnectError::NoSuchSource { .. } | ConnectError::Io(_) => {
-                        (false, format!("a session could not be opened: {error}"))
-                    }
-                };
-                self.fail(limit, text);
-            }
-        }
+    /// The largest request that the target takes.
+    pub(super) fn max_request_bytes(&self) -> usize {
+        let known = self.site.max_request_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+        known.unwrap_or(DEFAULT_MAX_REQUEST_BYTES)
     }
 
-    fn connect_options(&self, domain: u32, index: usize) -> ConnectOptions {
-        let number = domain as usize * self.shape.sessions() as usize + index;
-        let member = self.member(domain, index);
-        let servers = &self.servers;
-        // Neighbours go to different servers; those of one server take turns on the source addresses. One that could
-        // not connect, or whose server went away, tries the next.
-        let server = servers[(number + member.map_or(0, |member| member.in_vain as usize)) % servers.len()];
-        let source = match self.site.sources.len() {
-            0 => None,
-            sources => Some(self.site.sources[(number / servers.len()) % sources]),
-        };
-        ConnectOptions {
-            source,
-            session_timeout_ms: self.options.session_timeout_ms,
-            connect_timeout: Duration::from_secs(10),
-            max_in_flight: IN_FLIGHT_MAX,
-            reattach: member.and_then(|member| member.id),
-            last_zxid_seen: member.map_or(0, |member| member.last_zxid),
-            ..self.spec.connect_options(server)
-        }
+    /// Bytes of one batch.
+    fn batch_bytes(&self) -> usize {
+        BATCH_BYTES.min(self.max_request_bytes() / 2)
     }
 
-    /// Opens what should be open: members of domains on their way in, and lost ones whose time has come.
-    pub(super) fn open_sessions(&mut self, hub: &mut Hub<Tag>) {
-        let now_ns = self.now_ns();
-        let mut wanted = std::mem::take(&mut self.to_connect);
-        wanted.retain(|&(domain, index)| {
-            if self.connecting >= CONNECTING_MAX || self.failure.is_some() {
-                return true;
-            }
-            let Some(member) = self.member(domain, index) else { return false };
-            if member.session.is_some() || member.expired {
-                return false;
-            }
-            if member.retry_at_ns > now_ns {
-                return true;
-            }
-            self.connect_member(hub, domain, index);
-            self.member(domain, index).is_some_and(|member| member.session.is_none())
-        });
-        wanted.append(&mut self.to_connect);
-        self.to_connect = wanted;
+    /// Watches of one batch.
+    fn batch_watches(&self) -> u64 {
+        let each = self.site.root.len() + TAIL_BYTES;
+        BATCH_WATCHES.min((self.batch_bytes() / each) as u64).max(1)
     }
 
     /// Sends what the stage of a domain still needs, and moves it on when nothing is left.
@@ -241,18 +184,23 @@ impl Core {
             return Ok(false);
         }
         let mut next = *cursor;
+        let batch_bytes = self.batch_bytes();
         let (shape, tail, path, root) = (self.shape, &mut self.tail, &mut self.path, &self.site.root);
         hub.submit_multi(session, tag, |multi| {
             Domain::path(root, id, path);
             let base = path.len();
-            while next < end && multi.ops() < BATCH_CREATES && multi.bytes() < BATCH_BYTES {
+            while next < end && multi.ops() < BATCH_CREATES {
                 let znode = shape.znode(next, tail);
-                next += 1;
                 if znode.owner == owner {
+                    let data = filler(znode.data_bytes);
                     path.truncate(base);
                     path.push_str(tail);
-                    multi.create(path, filler(znode.data_bytes), mode(znode.ephemeral));
+                    if multi.ops() > 0 && multi.bytes() + path.len() + data.len() + CREATE_BYTES > batch_bytes {
+                        break;
+                    }
+                    multi.create(path, data, mode(znode.ephemeral));
                 }
+                next += 1;
             }
         })?;
         *cursor = next;
@@ -288,9 +236,21 @@ impl Core {
         let batches = self.options.fill == Fill::Fast || relative_zxid != i64::MAX;
         let window = if batches { WINDOW_BATCH } else { WINDOW_SINGLE };
         let mut sent = 0;
+        // A server may not have yet what others made through another one, and a watch on what is absent is lost. Reads of
+        // a session wait for its own writes, and these for all before them; a leader does not wait for a `sync`, so that
+        // a write that changes nothing has to do.
+        let behind = cursor == 0 && self.servers.len() > 1 && matches!(tag, Tag::Fill { .. });
+        if behind && hub.in_flight(session) < window {
+            Domain::path(&self.site.root, id, &mut self.path);
+            let check = [MultiOp::Check { path: &self.path, version: -1 }];
+            match hub.submit(session, tag, &Request::Multi(&check)) {
+                Ok(()) => sent += 1,
+                Err(error) => self.submit_failed(&error),
+            }
+        }
         while cursor < end && (hub.in_flight(session) < window || relative_zxid != i64::MAX) {
             let result = if batches {
-                let until = end.min(cursor + BATCH_WATCHES);
+                let until = end.min(cursor + self.batch_watches());
                 self.send_watches(hub, session, tag, (id, owner, dead), cursor..until, relative_zxid).map(|()| until)
             } else {
                 let kind = self.shape.watch(owner, dead, cursor, &mut self.tail);
@@ -298,6 +258,10 @@ impl Core {
                 self.path.push_str(&self.tail);
                 let path = self.path.as_str();
                 let request = match kind {
+                    // Whose leader is away is asked whether it is back: reading what is absent sets no watch.
+                    WatchKind::Data if matches!(tag, Tag::Return) && path.ends_with(LEADER_HOST) => {
+                        Request::Exists { path, watch: true }
+                    }
                     WatchKind::Data => Request::GetData { path, watch: true },
                     WatchKind::Exist => Request::Exists { path, watch: true },
                     WatchKind::Child => Request::GetChildren2 { path, watch: true },
@@ -317,8 +281,10 @@ impl Core {
         }
         if let Some(domain) = self.domain_mut(id) {
             domain.members[index].cursor = cursor;
-            if matches!(tag, Tag::Fill { .. }) {
-                domain.in_flight += sent;
+            match tag {
+                Tag::Fill { .. } => domain.in_flight += sent,
+                Tag::Return => domain.members[index].sent_of_return(sent),
+                Tag::Restore | Tag::Remove { .. } | Tag::Traffic { .. } => {}
             }
         }
         cursor >= end
@@ -358,13 +324,20 @@ impl Core {
         match error {
             // The window or the connection: what is under way brings us back here.
             SubmitError::Full | SubmitError::NotConnected => {}
-            SubmitError::TooLarge | SubmitError::OutOfOrder => {
+            SubmitError::TooLarge => {
+                let limit = self.max_request_bytes();
+                self.fail(
+                    true,
+                    format!("a domain needs a request that is larger than jute.maxbuffer allows ({limit} bytes)"),
+                );
+            }
+            SubmitError::OutOfOrder => {
                 self.fail(false, format!("a request could not be sent: {error}"));
             }
         }
     }
 }
 
-const fn mode(ephemeral: bool) -> CreateMode {
+pub(super) const fn mode(ephemeral: bool) -> CreateMode {
     if ephemeral { CreateMode::Ephemeral } else { CreateMode::Persistent }
 }

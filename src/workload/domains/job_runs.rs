@@ -6,6 +6,7 @@ use zk_wire::{Hub, Reply, ReplyError, Request, SessionKey, WatchKind as Fired};
 
 use super::{
     Reads,
+    comeback::LEADER_HOST,
     members::{self, Domain, Stage},
     shape::{self, CONSOLES, Owner},
     traffic::{
@@ -14,6 +15,9 @@ use super::{
     },
     unit::{Core, Tag},
 };
+
+/// Due operations that are sent before the sockets are looked after again.
+const RELEASED_MAX: u32 = 64;
 
 /// Who sends what, and since when it is due.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +46,8 @@ impl Core {
     /// Sends everything that is due by now.
     pub(super) fn release_due(&mut self, hub: &mut Hub<Tag>) {
         let now_ns = self.now_ns();
-        while let Some(due) = self.schedule.pop(now_ns) {
+        for _ in 0..RELEASED_MAX {
+            let Some(due) = self.schedule.pop(now_ns) else { return };
             let alive = self.domain(due.domain).is_some_and(|d| d.life == due.life && d.stage == Stage::Resident);
             if !alive {
                 continue;
@@ -90,7 +95,16 @@ impl Core {
     /// One edge of a run, for every executor that has items of the job.
     fn edge(&mut self, hub: &mut Hub<Tag>, due: Due, job: u16, start: bool) {
         let active = self.shape.executors.min(self.shape.shards);
+        let began_ns = if start { due.at_ns } else { self.schedule.began_ns(due) };
         for executor in 0..active {
+            if self.was_away(due.domain, executor, began_ns) {
+                // It has not begun this run, or what it had begun went with its session.
+                let reads = if start { CYCLE_START } else { CYCLE_END };
+                let reads = if self.options.reads == Reads::Model { reads } else { 0 };
+                let items = (executor..self.shape.shards).step_by(self.shape.executors as usize).count();
+                self.recorder.miss(u64::from(reads) + 1 + 2 * items as u64);
+                continue;
+            }
             let sender = Sender {
                 domain: due.domain,
                 job,
@@ -216,6 +230,9 @@ impl Core {
         if self.domain(domain).is_none_or(|domain| domain.stage != Stage::Resident) {
             return;
         }
+        if self.member(domain, member).is_some_and(|member| member.is_gone()) {
+            return;
+        }
         let due_ns = self.now_ns();
         let sender = Sender { domain, job: 0, member, due_ns, part_of_run: false };
         if self.shape.executors as usize > member && path.ends_with("/running") {
@@ -241,8 +258,18 @@ impl Core {
             let sibling = std::mem::take(&mut self.tail);
             self.send(hub, Some(session), sender.tag(EXISTS), &Request::Exists { path: &sibling, watch: false });
             self.tail = sibling;
-        } else if self.is_console(member) {
-            self.send(hub, Some(session), sender.tag(REARM), &Request::GetData { path, watch: true });
+        } else if self.is_console(member) || path.ends_with(LEADER_HOST) {
+            if kind != Fired::DataChanged {
+                // Only data changes as the traffic asks; the rest is of executors that come and go.
+                self.recorder.ask(REARM, 1);
+            }
+            let request = match kind {
+                Fired::ChildrenChanged => Request::GetChildren2 { path, watch: true },
+                // Reading what is absent sets no watch.
+                Fired::Deleted => Request::Exists { path, watch: true },
+                Fired::Created | Fired::DataChanged | Fired::Other(_) => Request::GetData { path, watch: true },
+            };
+            self.send(hub, Some(session), sender.tag(REARM), &request);
         }
     }
 

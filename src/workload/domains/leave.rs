@@ -21,6 +21,7 @@ impl Core {
         let Some(domain) = self.domain_mut(id) else { return };
         let was = std::mem::replace(&mut domain.stage, Stage::Leaving);
         domain.in_flight = 0;
+        domain.members.iter_mut().for_each(|member| member.away = None);
         let sessions: Vec<SessionKey> = domain.members.iter().filter_map(|member| member.session).collect();
         match was {
             Stage::Resident => self.resident -= 1,

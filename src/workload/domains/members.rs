@@ -24,6 +24,28 @@ pub(super) enum Stage {
     Removing,
 }
 
+/// How far a session is that a disturbance took away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It is being closed, or has no connection yet.
+    Gone,
+    /// It makes its ephemeral znodes again and writes what it says of itself.
+    Registering,
+    Watching,
+}
+
+/// A session that a disturbance took away, until it is all back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Away {
+    /// As what its return is recorded.
+    pub(super) operation: usize,
+    pub(super) due_ns: i64,
+    pub(super) sent_ns: i64,
+    pub(super) way: Way,
+    /// Requests of its return that are under way.
+    pub(super) in_flight: u32,
+}
+
 /// One session of a domain.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Member {
@@ -40,6 +62,11 @@ pub(super) struct Member {
     /// Attempts in vain since it was last connected: each goes to another server.
     pub(super) in_vain: u32,
     pub(super) first_failure_ns: i64,
+    pub(super) away: Option<Away>,
+    /// Runs of jobs that began from here to `back_ns` were not begun by it, or were lost with it.
+    pub(super) gone_ns: i64,
+    /// Since when it is back from the last disturbance.
+    pub(super) back_ns: i64,
 }
 
 /// One run of a job.

@@ -1,6 +1,9 @@
 //! `zookeeper.domains`: the resident population of a job scheduler's domains on ZooKeeper, and its steady traffic.
 //! Source of the model: the znode tree, watches, sessions and traffic of vipshop/Saturn 2.1.3, counted from its source.
 
+mod comeback;
+mod connect;
+mod disturbances;
 mod events;
 mod fill;
 mod job_runs;
@@ -14,6 +17,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+pub use disturbances::{Burst, Restarts, Storm};
 pub use shape::{Owner, Shape, WatchKind};
 
 use super::{Demand, LoadUnit, Site, Workload, options, within};
@@ -22,8 +26,9 @@ use crate::model::{Axis, Fault};
 /// The name in scenarios.
 pub const NAME: &str = "zookeeper.domains";
 
-/// Operations of the steady traffic, by index in the recorder.
-pub const OPERATIONS: &[&str] = &["create", "delete", "set", "exists", "get", "children", "rearm"];
+/// Operations of the traffic, by index in the recorder; the last two are whole returns of sessions after a disturbance.
+pub const OPERATIONS: &[&str] =
+    &["create", "delete", "set", "exists", "get", "children", "rearm", "restart", "reattach"];
 /// How many of [`OPERATIONS`], from the first, are transactions; the others are reads.
 pub const WRITES: usize = 3;
 
@@ -94,6 +99,9 @@ pub struct Options {
     pub traffic_factor: f64,
     pub reads: Reads,
     pub session_timeout_ms: u32,
+    pub burst: Option<Burst>,
+    pub restarts: Option<Restarts>,
+    pub storm: Option<Storm>,
 }
 
 impl Default for Options {
@@ -112,6 +120,9 @@ impl Default for Options {
             traffic_factor: 1.0,
             reads: Reads::Model,
             session_timeout_ms: 20_000,
+            burst: None,
+            restarts: None,
+            storm: None,
         }
     }
 }
@@ -126,7 +137,8 @@ impl Options {
         within("dead_executors", self.dead_executors, 0.0, 1_000.0)?;
         within("fill_per_s", self.fill_per_s, 0.0, 10_000.0)?;
         within("traffic_factor", self.traffic_factor, 0.0, 1_000.0)?;
-        within("session_timeout_ms", f64::from(self.session_timeout_ms), 1_000.0, 600_000.0)
+        within("session_timeout_ms", f64::from(self.session_timeout_ms), 1_000.0, 600_000.0)?;
+        disturbances::check(self)
     }
 
     /// The shape of the domains of these options.
@@ -177,6 +189,7 @@ impl Workload for Domains {
         let per_member = if self.options.fill_per_s > 0.0 { 1.0 / self.options.fill_per_s } else { 0.5 };
         Demand {
             sessions: load * u64::from(shape.sessions()),
+            session_timeout_ms: u64::from(self.options.session_timeout_ms),
             fill_s_per_member: per_member,
             counts: vec![
                 ("znodes", znodes, znodes / 200 + 20),
@@ -234,6 +247,7 @@ impl Workload for Domains {
                 "Each domain holds {dead_executors} registrations of executors that never came back, in the mean."
             ));
         }
+        remarks.extend(disturbances::remarks(&self.options));
         remarks
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use super::{Options, Reads, shape::CONSOLES};
+use super::{Options, Reads, disturbances::joins_burst, shape::CONSOLES};
 
 /// A job runs once in this time.
 const JOB_INTERVAL_S: f64 = 60.0;
@@ -25,6 +25,10 @@ pub(super) const EXISTS: usize = 3;
 pub(super) const GET: usize = 4;
 pub(super) const CHILDREN: usize = 5;
 pub(super) const REARM: usize = 6;
+/// An executor that closed its session is registered again under a new one, with all its watches.
+pub(super) const RESTART: usize = 7;
+/// A session whose connection was cut is attached again, with all its watches.
+pub(super) const REATTACH: usize = 8;
 
 /// Which read number `n` of an executor's cycle is.
 pub(super) const fn cycle_read(n: u32) -> usize {
@@ -96,7 +100,13 @@ impl Rates {
             return Self { writes_per_s: 0.0, reads_per_s: 0.0 };
         }
         let (start, end) = (Edge::of(options, true), Edge::of(options, false));
-        let runs_per_s = f64::from(options.jobs) / JOB_INTERVAL_S * options.traffic_factor;
+        let runs_per_s = f64::from(options.jobs)
+            * match options.burst {
+                Some(burst) => {
+                    (1.0 - burst.share) / JOB_INTERVAL_S * options.traffic_factor + burst.share / burst.every_s
+                }
+                None => options.traffic_factor / JOB_INTERVAL_S,
+            };
         let counters_per_s = f64::from(options.jobs * options.executors) / COUNTER_INTERVAL_S * options.traffic_factor;
         Self {
             writes_per_s: runs_per_s * (start.writes() + end.writes()) as f64 + counters_per_s * COUNTER_SETS as f64,
@@ -131,6 +141,9 @@ pub(super) struct Schedule {
     counter_interval_ns: i64,
     run_ns: i64,
     seed: u64,
+    jobs: u32,
+    /// Share of the jobs that have no phase of their own.
+    burst_share: f64,
 }
 
 impl Schedule {
@@ -143,6 +156,8 @@ impl Schedule {
             counter_interval_ns: ns(COUNTER_INTERVAL_S),
             run_ns: crate::model::clock::seconds_ns(JOB_RUN_S).min(job_interval_ns / 2),
             seed,
+            jobs: options.jobs,
+            burst_share: options.burst.map_or(0.0, |burst| burst.share),
         }
     }
 
@@ -152,13 +167,28 @@ impl Schedule {
             return;
         }
         for job in 0..u16::try_from(options.jobs).unwrap_or(u16::MAX) {
-            let at_ns = now_ns + self.phase(domain, job, u16::MAX, self.job_interval_ns);
-            self.queue.push(Reverse(Due { at_ns, domain, life, what: What::Start { job } }));
+            if !self.joins_burst(domain, job) {
+                let at_ns = now_ns + self.phase(domain, job, u16::MAX, self.job_interval_ns);
+                self.queue.push(Reverse(Due { at_ns, domain, life, what: What::Start { job } }));
+            }
             for executor in 0..u16::try_from(options.executors).unwrap_or(u16::MAX) {
                 let at_ns = now_ns + self.phase(domain, job, executor, self.counter_interval_ns);
                 self.queue.push(Reverse(Due { at_ns, domain, life, what: What::Counters { job, executor } }));
             }
         }
+    }
+
+    /// All jobs of a domain that join bursts are due at this moment.
+    pub(super) fn burst(&mut self, domain: u32, life: u32, at_ns: i64) {
+        for job in 0..u16::try_from(self.jobs).unwrap_or(u16::MAX) {
+            if self.joins_burst(domain, job) {
+                self.queue.push(Reverse(Due { at_ns, domain, life, what: What::Start { job } }));
+            }
+        }
+    }
+
+    fn joins_burst(&self, domain: u32, job: u16) -> bool {
+        joins_burst(self.burst_share, self.jobs, domain, job)
     }
 
     /// The next thing that is due by now; what comes again is queued again, from its own due time.
@@ -171,13 +201,21 @@ impl Schedule {
         Some(due)
     }
 
+    /// When the run began whose end is due.
+    pub(super) const fn began_ns(&self, end: Due) -> i64 {
+        end.at_ns - self.run_ns
+    }
+
     /// Queues what follows from something that was due, unless its domain is gone.
     pub(super) fn follow(&mut self, due: Due) {
+        let again = !matches!(due.what, What::Start { job } if self.joins_burst(due.domain, job));
         let mut push = |after_ns: i64, what| self.queue.push(Reverse(Due { at_ns: due.at_ns + after_ns, what, ..due }));
         match due.what {
             What::Start { job } => {
                 push(self.run_ns, What::End { job });
-                push(self.job_interval_ns, due.what);
+                if again {
+                    push(self.job_interval_ns, due.what);
+                }
             }
             What::End { .. } => {}
             What::Counters { .. } => push(self.counter_interval_ns, due.what),
@@ -241,5 +279,27 @@ mod tests {
         }
         let rate = writes as f64 / 600.0 / 4.0;
         assert!((rate - 11.55).abs() < 0.05, "{rate}");
+    }
+
+    #[test]
+    fn jobs_of_a_burst_run_then_and_at_no_other_time() {
+        let burst = super::super::Burst { every_s: 100.0, share: 0.5 };
+        let options = Options { burst: Some(burst), ..Options::default() };
+        let (mut schedule, mut starts, mut at_bursts) = (Schedule::new(&options, 7), 0, 0);
+        (0..4).for_each(|domain| schedule.enter(&options, domain, 0, 0));
+        let bursts: Vec<i64> = (0..6).map(|n| (50 + 100 * n) * 1_000_000_000).collect();
+        for at_ns in &bursts {
+            (0..4).for_each(|domain| schedule.burst(domain, 0, *at_ns));
+        }
+        while let Some(due) = schedule.pop(600_000_000_000 - 1) {
+            starts += u32::from(matches!(due.what, What::Start { .. }));
+            at_bursts += u32::from(matches!(due.what, What::Start { .. }) && bursts.contains(&due.at_ns));
+            schedule.follow(due);
+        }
+        // Of 140 jobs 70 run once a minute and 70 with each burst.
+        assert_eq!((starts, at_bursts), (70 * 10 + 70 * 6, 70 * 6));
+        let per_run = 18.0;
+        let rate = Rates::of(&options).writes_per_s - 1.05;
+        assert!((rate - per_run * f64::from(starts) / 600.0 / 4.0).abs() < 1e-9, "{rate}");
     }
 }

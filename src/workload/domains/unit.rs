@@ -10,6 +10,7 @@ use zk_wire::{Event, Hub, Request, SessionKey};
 
 use super::{
     Fill, OPERATIONS, Options, Shape,
+    disturbances::Disturbances,
     leave::DELETES_PER_S,
     members::{Domain, Job, Member},
     shape::{self, CONSOLES},
@@ -34,6 +35,8 @@ pub(super) enum Tag {
     },
     /// Watches set again after a new connection.
     Restore,
+    /// Part of a session's return after a disturbance.
+    Return,
     Remove {
         domain: u32,
     },
@@ -67,6 +70,9 @@ pub(super) struct Core {
     pub(super) to_connect: Vec<(u32, usize)>,
     pub(super) connecting: u32,
     pub(super) schedule: Schedule,
+    pub(super) disturbances: Disturbances,
+    /// Sessions that a disturbance took away.
+    pub(super) returning: Vec<(u32, usize)>,
     pub(super) recorder: Recorder,
     pub(super) edges: [Edge; 2],
     /// The load that is asked.
@@ -103,6 +109,8 @@ impl Unit {
             to_connect: Vec::new(),
             connecting: 0,
             schedule: Schedule::new(&options, site.seed),
+            disturbances: Disturbances::new(&options),
+            returning: Vec::new(),
             recorder: Recorder::new(OPERATIONS, site.unit, now_ns),
             edges: [Edge::of(&options, true), Edge::of(&options, false)],
             target: 0,
@@ -125,7 +133,9 @@ impl Unit {
             options,
             site,
         };
-        Ok(Self { hub: Hub::new()?, core })
+        let mut hub = Hub::new()?;
+        hub.set_max_request_bytes(core.max_request_bytes());
+        Ok(Self { hub, core })
     }
 }
 
@@ -141,6 +151,7 @@ fn servers(options: &Options, spec: &ZookeeperSpec, site: &Site) -> Vec<SocketAd
 impl LoadUnit for Unit {
     fn prepare(&mut self, load: &Load) {
         self.core.failure = None;
+        self.core.disturbances.clear();
         if self.core.servers.is_empty() {
             let wanted = format!("{:?}", self.core.options.spread).to_lowercase();
             self.core.fail(false, format!("no server of the target is what `spread = \"{wanted}\"` asks for"));
@@ -155,15 +166,22 @@ impl LoadUnit for Unit {
         self.core.next = self.core.next.min(self.core.target);
     }
 
+    fn hold(&mut self, from_ns: i64, until_ns: i64) {
+        self.core.disturbances.hold(from_ns, until_ns);
+    }
+
     fn turn(&mut self, until_ns: i64) {
         loop {
             let now_ns = self.core.now_ns();
             self.core.begin_domains(now_ns);
             self.core.open_sessions(&mut self.hub);
             self.core.pump_removals(&mut self.hub);
+            self.core.pump_returns(&mut self.hub);
+            self.core.disturb(&mut self.hub);
             self.core.release_due(&mut self.hub);
             let now_ns = self.core.now_ns();
-            let next_ns = self.core.schedule.next_ns().unwrap_or(i64::MAX).min(until_ns);
+            let next = [self.core.schedule.next_ns(), self.core.disturbances.next_ns()];
+            let next_ns = next.into_iter().flatten().min().unwrap_or(i64::MAX).min(until_ns);
             let wait = Duration::from_nanos(u64::try_from(next_ns - now_ns).unwrap_or(0));
             let core = &mut self.core;
             if let Err(error) = self.hub.turn(wait, |hub, event| core.on_event(hub, event)) {
@@ -187,6 +205,7 @@ impl LoadUnit for Unit {
 
     fn stop(&mut self) {
         self.core.schedule.clear();
+        self.core.disturbances.clear();
         self.core.to_connect.clear();
         self.core.domains.clear();
         let janitor = self.core.janitor.take();
@@ -250,7 +269,11 @@ impl Core {
         let confirmed = self.resident;
         match &self.failure {
             Some((limit, text)) => Progress::Failed { confirmed, limit: *limit, text: text.clone() },
-            None if confirmed == self.target && self.filling == 0 && self.removing == 0 => {
+            None if confirmed == self.target
+                && self.filling == 0
+                && self.removing == 0
+                && self.returning.is_empty() =>
+            {
                 Progress::Ready { confirmed }
             }
             None => Progress::Moving { confirmed },
