@@ -14,7 +14,7 @@ use serde::Deserialize;
 pub use read::{Document, read_value};
 
 use crate::{
-    launch::Recipe,
+    launch::{NamedCommand, Recipe},
     model::{Fault, Faults},
     target::TargetSpec,
 };
@@ -29,6 +29,9 @@ pub struct Config {
     pub targets: BTreeMap<String, TargetSpec>,
     #[serde(default)]
     pub recipes: BTreeMap<String, Recipe>,
+    /// What a scenario may have run by name.
+    #[serde(default)]
+    pub commands: BTreeMap<String, NamedCommand>,
 }
 
 /// How the server runs.
@@ -102,6 +105,11 @@ impl Config {
                 ));
             }
         }
+        for (name, command) in &self.commands {
+            if let Err((field, message)) = command.check() {
+                faults.push(Fault::new(format!("commands.{name}.{field}"), message));
+            }
+        }
         faults
     }
 }
@@ -124,6 +132,23 @@ mod tests {
         let faults = Config::parse("[targets.staging]\nkind = \"zookeeper\"\nservers = []\n").unwrap_err();
         assert_eq!(faults.0[0].line, Some(3));
         assert_eq!(faults.0[0].field, "targets.staging.servers");
+    }
+
+    #[test]
+    fn a_command_needs_a_program_and_an_end() {
+        let config = Config::parse("[commands.fail-over]\nrun = [\"true\"]\n").unwrap();
+        assert_eq!(config.commands["fail-over"].timeout_s, 30);
+        for (text, field, line) in [
+            ("[commands.a]\nrun = []\n", "commands.a.run", 2),
+            ("[commands.a]\nrun = [\"\"]\n", "commands.a.run", 2),
+            ("[commands.a]\nrun = [\"x\"]\ntimeout_s = 0\n", "commands.a.timeout_s", 3),
+            ("[commands.a]\nrun = [\"x\"]\ntimeout_s = 86401\n", "commands.a.timeout_s", 3),
+            ("[commands.a]\nrun = \"x y\"\n", "commands.a.run", 2),
+            ("[commands.a]\nrun = [\"x\"]\nshell = true\n", "commands.a.shell", 3),
+        ] {
+            let faults = Config::parse(text).unwrap_err();
+            assert_eq!((faults.0[0].field.as_str(), faults.0[0].line), (field, Some(line)), "{text}: {faults}");
+        }
     }
 
     #[test]

@@ -4,9 +4,11 @@
 mod control;
 mod local;
 mod maven;
+pub mod named_command;
 mod orphan;
 mod ports;
 mod process;
+mod program;
 mod ready;
 pub mod recipe;
 mod server;
@@ -23,6 +25,7 @@ use crate::{
     target::{ManagedNode, TargetSpec},
 };
 pub use local::Local;
+pub use named_command::NamedCommand;
 pub use orphan::{managed_base, reap, reap_orphans};
 pub use recipe::Recipe;
 pub use settings::{HEAP_MIB, LAUNCHERS, NODES};
@@ -152,6 +155,8 @@ pub enum LaunchError {
     Io { what: String, source: std::io::Error },
     #[error("cannot {action} {node}: {why}")]
     Order { node: String, action: NodeAction, why: String },
+    #[error("{what}: {why}; the end of its output:\n{output}")]
+    Command { what: String, why: String, output: String },
     #[error("the recipe says {field} = {value}; allowed: {allowed}")]
     Setting { field: String, value: String, allowed: String },
 }

@@ -10,15 +10,11 @@ use std::{
 };
 
 use super::{
-    ProcessKind, ProcessState, Recipe,
-    orphan::{self},
-    process,
+    ProcessKind, ProcessState, Recipe, orphan, process, program,
     zookeeper::{Node, Programs},
 };
 use crate::target::ManagedNode;
 
-/// Bytes read from the end of a log for its tail.
-const TAIL_BYTES: u64 = 64 << 10;
 /// Lines of a log that an error quotes.
 const QUOTED_LINES: usize = 30;
 /// What the log says when a port was taken between choosing and binding it.
@@ -211,34 +207,7 @@ impl Server {
     }
 }
 
-/// The last lines of a file from an offset on, oldest first; none when it cannot be read.
+/// The last lines of a log from an offset on, oldest first; none when it cannot be read.
 fn tail(path: &Path, from: u64, lines: usize) -> Vec<String> {
-    use std::io::{Read as _, Seek as _, SeekFrom};
-
-    let read = || -> io::Result<Vec<u8>> {
-        let mut file = fs::File::open(path)?;
-        let begin = file.metadata()?.len().saturating_sub(TAIL_BYTES).max(from);
-        file.seek(SeekFrom::Start(begin))?;
-        let mut bytes = Vec::new();
-        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let text = read().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let all: Vec<_> = text.lines().map(str::to_owned).collect();
-    all[all.len().saturating_sub(lines)..].to_vec()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tail_is_of_one_process_or_of_all() {
-        let log = tempfile::NamedTempFile::new().unwrap();
-        fs::write(log.path(), "old\nolder\nnew\nnewer\n").unwrap();
-        assert_eq!(tail(log.path(), 0, 3), ["older", "new", "newer"]);
-        assert_eq!(tail(log.path(), 10, 30), ["new", "newer"]);
-        assert_eq!(tail(log.path(), 99, 30), Vec::<String>::new());
-        assert_eq!(tail(Path::new("/nonexistent"), 0, 3), Vec::<String>::new());
-    }
+    fs::File::open(path).map(|log| program::tail(&log, from, lines)).unwrap_or_default()
 }
