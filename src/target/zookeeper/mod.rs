@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use zk_wire::{Auth, ConnectOptions};
 
 use super::{Claim, CleanPace, CleanReport, Counts, ManagedNode, Sampler, Target, TargetError};
 use crate::{
@@ -44,6 +45,14 @@ pub struct ZookeeperSpec {
     /// addresses when the servers are on loopback.
     #[serde(default)]
     pub source_addresses: Vec<std::net::IpAddr>,
+}
+
+impl ZookeeperSpec {
+    /// How to open a session to one of its servers: with the credentials of the target.
+    #[must_use]
+    pub fn connect_options(&self, server: SocketAddr) -> ConnectOptions {
+        ConnectOptions { auth: self.digest.as_deref().map(Auth::digest), ..ConnectOptions::new(server) }
+    }
 }
 
 /// A ZooKeeper that can be looked at.

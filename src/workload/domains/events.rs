@@ -90,7 +90,8 @@ impl Core {
         let mut limit = None;
         let Some(member) = self.member_mut(domain, index) else { return };
         let was_connected = std::mem::replace(&mut member.connected, false);
-        member.in_vain += u32::from(!was_connected);
+        // Whoever was silent is not asked first: a server that is halted takes connections and gives no session.
+        member.in_vain += u32::from(!was_connected || cause == Disconnect::ReadTimeout);
         member.session = None;
         member.retry_at_ns = now_ns + 500_000_000;
         if cause == Disconnect::EofBeforeSession && member.id.is_none() {
