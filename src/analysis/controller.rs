@@ -1,6 +1,7 @@
 //! Which load comes next. Sees the trials so far, says `Measure` or `Stop`.
 
-use crate::model::{IncidentKind, Outcome, StopCode, Trial};
+use super::actions::{self, Action};
+use crate::model::{ActionReport, IncidentKind, Outcome, StopCode, Trial};
 
 /// How loads are chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,49 +36,126 @@ impl Ladder {
 pub enum Next {
     /// Measure this load as this step; `trial` counts from 1.
     Measure { load: u64, step: u32, trial: u32 },
+    /// Do the action of this number and measure the same load once more, as this trial.
+    Act { action: usize, load: u64, step: u32, trial: u32 },
     /// End with this code.
     Stop(StopCode),
 }
 
 /// How often a void trial is repeated before the run gives up.
-const VOID_REPEATS: u32 = 1;
+const VOID_REPEATS: usize = 1;
+/// How often a load has to break.
+const BROKEN_TRIALS: usize = 2;
 
 /// Decides from the history alone.
 #[must_use]
-pub fn next(ladder: &Ladder, history: &[Trial]) -> Next {
+pub fn next(ladder: &Ladder, actions: &[Action], history: &[Trial]) -> Next {
     let Some(last) = history.last() else { return Next::Measure { load: 0, step: 0, trial: 1 } };
-    let again = Next::Measure { load: last.load, step: last.step, trial: last.trial + 1 };
-    let here = history.iter().filter(|trial| trial.step == last.step);
-    match last.outcome {
-        Outcome::Baseline | Outcome::Held => onward(ladder, last),
-        Outcome::Void => {
-            let void = here.filter(|trial| trial.outcome == Outcome::Void).count();
-            if void <= VOID_REPEATS as usize && !is_gone(last) {
-                again
-            } else {
-                Next::Stop(last.stop_code.unwrap_or(StopCode::GeneratorSaturated))
-            }
-        }
-        Outcome::Undecided => match ladder {
-            Ladder::Levels(_) => onward(ladder, last),
-            Ladder::Ramp { .. } => Next::Stop(last.stop_code.unwrap_or(StopCode::NoData)),
-        },
-        Outcome::Broke => {
-            let broke = here.filter(|trial| trial.outcome == Outcome::Broke).count();
-            let code = last.stop_code.unwrap_or(StopCode::TargetSaturated);
-            if is_gone(last) || code == StopCode::LimitReached || last.step == 0 {
-                Next::Stop(code)
-            } else if broke < 2 {
-                again
-            } else {
-                match ladder {
-                    Ladder::Levels(_) => match onward(ladder, last) {
-                        Next::Stop(_) => Next::Stop(code),
-                        more @ Next::Measure { .. } => more,
-                    },
-                    Ladder::Ramp { .. } => Next::Stop(code),
+    let plan = Course { ladder, actions, history };
+    match &last.action {
+        Some(report) => plan.after_action(last, report),
+        None => plan.after_measurement(last),
+    }
+}
+
+/// What a decision is made from.
+struct Course<'a> {
+    ladder: &'a Ladder,
+    actions: &'a [Action],
+    history: &'a [Trial],
+}
+
+impl Course<'_> {
+    fn after_measurement(&self, last: &Trial) -> Next {
+        let again = Next::Measure { load: last.load, step: last.step, trial: last.trial + 1 };
+        match last.outcome {
+            Outcome::Baseline => self.onward(last),
+            Outcome::Held => self.act_or_go_on(last),
+            Outcome::Void => {
+                if self.alike(last) <= VOID_REPEATS && !is_gone(last) {
+                    again
+                } else {
+                    Next::Stop(last.stop_code.unwrap_or(StopCode::GeneratorSaturated))
                 }
             }
+            Outcome::Undecided => match self.ladder {
+                Ladder::Levels(_) => self.onward(last),
+                Ladder::Ramp { .. } => Next::Stop(last.stop_code.unwrap_or(StopCode::NoData)),
+            },
+            Outcome::Broke => {
+                let code = last.stop_code.unwrap_or(StopCode::TargetSaturated);
+                if is_gone(last) || code == StopCode::LimitReached || last.step == 0 {
+                    Next::Stop(code)
+                } else if self.alike(last) < BROKEN_TRIALS {
+                    again
+                } else {
+                    self.beyond(last, code)
+                }
+            }
+        }
+    }
+
+    /// An action decides nothing by itself, unless the scenario requires that the load holds with it. A target that is
+    /// not whole again cannot be measured further in any case.
+    fn after_action(&self, last: &Trial, report: &ActionReport) -> Next {
+        let again =
+            Next::Act { action: report.action as usize, load: last.load, step: last.step, trial: last.trial + 1 };
+        let broke = last.outcome == Outcome::Broke && report.required;
+        if !report.is_whole() {
+            let own = last.stop_code.filter(|_| broke || last.outcome == Outcome::Void);
+            return Next::Stop(own.unwrap_or(StopCode::TargetUnhealthy));
+        }
+        match last.outcome {
+            Outcome::Broke if broke => {
+                let code = last.stop_code.unwrap_or(StopCode::TargetSaturated);
+                if self.alike(last) < BROKEN_TRIALS && code != StopCode::LimitReached {
+                    again
+                } else {
+                    self.beyond(last, code)
+                }
+            }
+            Outcome::Void if self.alike(last) <= VOID_REPEATS => again,
+            Outcome::Void if report.required => Next::Stop(last.stop_code.unwrap_or(StopCode::GeneratorSaturated)),
+            Outcome::Undecided if report.required && matches!(self.ladder, Ladder::Ramp { .. }) => {
+                Next::Stop(last.stop_code.unwrap_or(StopCode::NoData))
+            }
+            Outcome::Baseline | Outcome::Held | Outcome::Broke | Outcome::Void | Outcome::Undecided => {
+                self.act_or_go_on(last)
+            }
+        }
+    }
+
+    /// How many trials of the same kind at this step ended like this one.
+    fn alike(&self, of: &Trial) -> usize {
+        let kind = |trial: &Trial| trial.action.as_ref().map(|report| report.action);
+        let same = |trial: &&Trial| trial.step == of.step && trial.outcome == of.outcome && kind(trial) == kind(of);
+        self.history.iter().filter(same).count()
+    }
+
+    /// After a load that broke for good.
+    fn beyond(&self, last: &Trial, code: StopCode) -> Next {
+        match self.ladder {
+            Ladder::Levels(_) => match self.onward(last) {
+                Next::Stop(_) => Next::Stop(code),
+                more @ (Next::Measure { .. } | Next::Act { .. }) => more,
+            },
+            Ladder::Ramp { .. } => Next::Stop(code),
+        }
+    }
+
+    /// The next action at this load, or the rung after it.
+    fn act_or_go_on(&self, last: &Trial) -> Next {
+        match actions::due(self.actions, self.history, last.step, last.load) {
+            Some(action) => Next::Act { action, load: last.load, step: last.step, trial: last.trial + 1 },
+            None => self.onward(last),
+        }
+    }
+
+    /// The rung after the last trial's.
+    fn onward(&self, last: &Trial) -> Next {
+        match self.ladder.loads().get(last.step as usize) {
+            Some(load) => Next::Measure { load: *load, step: last.step + 1, trial: 1 },
+            None => Next::Stop(StopCode::MaxLoad),
         }
     }
 }
@@ -95,21 +173,18 @@ pub fn is_gone(trial: &Trial) -> bool {
     (trial.gave_way && !voided) || trial.incidents.iter().any(|incident| gone(incident.kind))
 }
 
-/// The rung after the last trial's.
-fn onward(ladder: &Ladder, last: &Trial) -> Next {
-    let rung = last.step as usize;
-    match ladder.loads().get(rung) {
-        Some(load) => Next::Measure { load: *load, step: last.step + 1, trial: 1 },
-        None => Next::Stop(StopCode::MaxLoad),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{analysis::judge::tests::trial, model::Incident};
+    use crate::{
+        analysis::{
+            actions::{At, tests::action},
+            judge::tests::trial,
+        },
+        model::{Incident, action::tests::report},
+    };
 
     fn with(step: u32, load: u64, number: u32, outcome: Outcome) -> Trial {
         let mut made = trial(step, load, vec![]);
@@ -121,8 +196,9 @@ mod tests {
     fn simulate(ladder: &Ladder, capacity: u64, flips: &[bool]) -> (Vec<Trial>, StopCode) {
         let mut history: Vec<Trial> = Vec::new();
         loop {
-            match next(ladder, &history) {
+            match next(ladder, &[], &history) {
                 Next::Stop(code) => return (history, code),
+                Next::Act { .. } => unreachable!("there is no action"),
                 Next::Measure { load, step, trial } => {
                     let flip = flips.get(history.len()).copied().unwrap_or(false);
                     let outcome = match (load, (load > capacity) != flip) {
@@ -180,7 +256,7 @@ mod tests {
             amount: 1.0,
         });
         let ladder = Ladder::Ramp { start: 10, step: 10, max: 100 };
-        assert_eq!(next(&ladder, &[dead]), Next::Stop(StopCode::TargetSaturated));
+        assert_eq!(next(&ladder, &[], &[dead]), Next::Stop(StopCode::TargetSaturated));
     }
 
     #[test]
@@ -188,10 +264,10 @@ mod tests {
         let ladder = Ladder::Ramp { start: 10, step: 10, max: 100 };
         let mut void = with(2, 20, 1, Outcome::Void);
         void.stop_code = Some(StopCode::GeneratorSaturated);
-        assert_eq!(next(&ladder, std::slice::from_ref(&void)), Next::Measure { load: 20, step: 2, trial: 2 });
+        assert_eq!(next(&ladder, &[], std::slice::from_ref(&void)), Next::Measure { load: 20, step: 2, trial: 2 });
         let mut second = void.clone();
         second.trial = 2;
-        assert_eq!(next(&ladder, &[void, second]), Next::Stop(StopCode::GeneratorSaturated));
+        assert_eq!(next(&ladder, &[], &[void, second]), Next::Stop(StopCode::GeneratorSaturated));
     }
 
     #[test]
@@ -199,5 +275,116 @@ mod tests {
         let (history, code) = simulate(&Ladder::Levels(vec![10, 20, 30]), 15, &[]);
         assert_eq!(history.iter().map(|t| t.load).collect::<Vec<_>>(), [0, 10, 20, 20, 30, 30]);
         assert_eq!(code, StopCode::ThroughputDrop);
+    }
+
+    /// Runs a ladder against a system that breaks above `capacity`, and above `capacity_without` while an action lasts.
+    fn simulate_actions(ladder: &Ladder, actions: &[Action], capacity: u64, without: u64) -> (Vec<Trial>, StopCode) {
+        let mut history: Vec<Trial> = Vec::new();
+        loop {
+            let (load, step, number, acted) = match next(ladder, actions, &history) {
+                Next::Stop(code) => return (history, code),
+                Next::Measure { load, step, trial } => (load, step, trial, None),
+                Next::Act { action, load, step, trial } => (load, step, trial, Some(action)),
+            };
+            let limit = if acted.is_some() { without } else { capacity };
+            let outcome = if load == 0 {
+                Outcome::Baseline
+            } else if load > limit {
+                Outcome::Broke
+            } else {
+                Outcome::Held
+            };
+            let mut made = with(step, load, number, outcome);
+            made.stop_code = (outcome == Outcome::Broke).then_some(StopCode::ThroughputDrop);
+            made.action = acted.map(|index| report(u32::try_from(index).unwrap(), actions[index].required));
+            history.push(made);
+            assert!(history.len() < 1_000, "the controller does not end");
+        }
+    }
+
+    fn any_action(rungs: u64) -> impl Strategy<Value = Action> {
+        (prop_oneof![Just(At::Each), (1..=rungs + 2).prop_map(|rung| At::Load(rung * 10))], any::<bool>())
+            .prop_map(|(at, required)| action(at, required))
+    }
+
+    proptest! {
+        #[test]
+        fn actions_are_done_after_their_load_held_and_never_move_the_ladder(
+            actions in proptest::collection::vec(any_action(6), 0..4), capacity in 0_u64..80, without in 0_u64..80,
+        ) {
+            let optional: Vec<Action> = actions.iter().cloned().map(|a| Action { required: false, ..a }).collect();
+            for ladder in [Ladder::Ramp { start: 10, step: 10, max: 60 }, Ladder::Levels((1..=6).map(|n| n * 10).collect())] {
+                let (bare, code) = simulate(&ladder, capacity, &[]);
+                let (history, with_actions) = simulate_actions(&ladder, &optional, capacity, without);
+                let plain: Vec<_> = history.iter().filter(|t| t.action.is_none()).map(|t| (t.step, t.load, t.outcome)).collect();
+                prop_assert_eq!(plain, bare.iter().map(|t| (t.step, t.load, t.outcome)).collect::<Vec<_>>());
+                prop_assert_eq!(code, with_actions);
+                for (index, action) in optional.iter().enumerate() {
+                    let held = bare.iter().filter(|t| t.outcome == Outcome::Held);
+                    let wanted = held.filter(|t| match action.at { At::Each => true, At::Load(load) => t.load == load }).count();
+                    prop_assert_eq!(history.iter().filter(|t| actions::is_of(t, index)).count(), wanted);
+                }
+            }
+        }
+
+        #[test]
+        fn trials_have_numbers_of_their_own_and_an_action_follows_a_trial_that_held(
+            actions in proptest::collection::vec(any_action(6), 0..4), capacity in 0_u64..80, without in 0_u64..80,
+        ) {
+            let ladder = Ladder::Ramp { start: 10, step: 10, max: 60 };
+            let (history, _) = simulate_actions(&ladder, &actions, capacity, without);
+            let mut keys: Vec<_> = history.iter().map(|t| (t.step, t.trial)).collect();
+            keys.dedup();
+            prop_assert_eq!(keys.len(), history.len());
+            prop_assert!(keys.is_sorted());
+            for (at, acted) in history.iter().enumerate().filter(|(_, t)| t.action.is_some()) {
+                let plain = history[..at].iter().rfind(|t| t.action.is_none()).unwrap();
+                prop_assert_eq!((plain.step, plain.outcome), (acted.step, Outcome::Held));
+            }
+        }
+
+        #[test]
+        fn a_required_action_ends_a_ramp_where_the_load_does_not_fit_without_the_server(
+            capacity in 0_u64..80, without in 0_u64..80,
+        ) {
+            let ladder = Ladder::Ramp { start: 10, step: 10, max: 60 };
+            let (history, code) = simulate_actions(&ladder, &[action(At::Each, true)], capacity, without);
+            let fits = capacity.min(without);
+            prop_assert_eq!(code == StopCode::MaxLoad, fits >= 60);
+            let top = history.iter().map(|t| t.load).max().unwrap();
+            prop_assert_eq!(top, (fits / 10 * 10 + 10).min(60));
+            if capacity > without && without < 60 && top <= capacity {
+                let broke = history.iter().filter(|t| t.action.is_some() && t.outcome == Outcome::Broke).count();
+                prop_assert_eq!(broke, 2, "measured once more before the verdict");
+            }
+        }
+    }
+
+    #[test]
+    fn a_target_that_is_not_whole_again_ends_the_run() {
+        let ladder = Ladder::Ramp { start: 10, step: 10, max: 100 };
+        let mut acted = with(1, 10, 2, Outcome::Held);
+        acted.action = Some(ActionReport { rejoined_s: None, ..report(0, false) });
+        let actions = [action(At::Load(10), false)];
+        let plain = with(1, 10, 1, Outcome::Held);
+        assert_eq!(next(&ladder, &actions, &[plain.clone(), acted.clone()]), Next::Stop(StopCode::TargetUnhealthy));
+        acted.action = Some(report(0, false));
+        assert_eq!(next(&ladder, &actions, &[plain, acted]), Next::Measure { load: 20, step: 2, trial: 1 });
+    }
+
+    #[test]
+    fn a_void_action_is_done_once_more_and_then_left_unless_it_is_required() {
+        let ladder = Ladder::Ramp { start: 10, step: 10, max: 100 };
+        for (required, then) in
+            [(false, Next::Measure { load: 20, step: 2, trial: 1 }), (true, Next::Stop(StopCode::GeneratorSaturated))]
+        {
+            let actions = [action(At::Load(10), required)];
+            let mut void = with(1, 10, 2, Outcome::Void);
+            (void.action, void.stop_code) = (Some(report(0, required)), Some(StopCode::GeneratorSaturated));
+            let mut history = vec![with(1, 10, 1, Outcome::Held), void.clone()];
+            assert_eq!(next(&ladder, &actions, &history), Next::Act { action: 0, load: 10, step: 1, trial: 3 });
+            history.push(Trial { trial: 3, ..void });
+            assert_eq!(next(&ladder, &actions, &history), then);
+        }
     }
 }

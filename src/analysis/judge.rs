@@ -1,7 +1,7 @@
 //! What became of a trial: who is to blame comes before what the rules say.
 
-use super::{attribution, figure, rules::Rule};
-use crate::model::{Incident, IncidentKind, Outcome, RuleReading, Sample, StopCode, Trial};
+use super::{actions, attribution, figure, rules::Rule};
+use crate::model::{ActionReport, Evidence, Incident, IncidentKind, Outcome, RuleReading, Sample, StopCode, Trial};
 
 /// What a judgement is.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,7 @@ pub fn judge(
         rules.iter().map(|rule| rule.read(trial, history, samples, unit)).collect()
     };
     let mut remarks = Vec::new();
-    let (outcome, stop_code) = decide(trial, &readings, limits, &mut remarks);
+    let (outcome, stop_code) = decide(&actions::without_own_doing(trial), &readings, limits, &mut remarks);
     Judgement { outcome, stop_code, rules: readings, remarks }
 }
 
@@ -82,6 +82,10 @@ fn decide(
     if !late.is_empty() {
         remarks.extend(late);
         return (Outcome::Void, Some(StopCode::GeneratorSaturated));
+    }
+    if let Some(failed) = trial.action.as_ref().and_then(|report| report.failed.as_ref()) {
+        remarks.push(failed.clone());
+        return (Outcome::Void, Some(StopCode::TargetUnhealthy));
     }
     if let Some(incident) = first(trial, &[IncidentKind::Paused, IncidentKind::Election, IncidentKind::Restarted]) {
         remarks.push(format!("the target changed under the measurement: {}", incident.text));
@@ -123,6 +127,9 @@ fn decide(
     if trial.load == 0 {
         return (Outcome::Baseline, None);
     }
+    if let Some(report) = trial.action.as_ref().filter(|_| !was_measured(trial)) {
+        return not_served(report, &signs, remarks);
+    }
     if let Some(reading) = broke_rule {
         return (Outcome::Broke, Some(reading.rule));
     }
@@ -130,6 +137,26 @@ fn decide(
         return (Outcome::Undecided, Some(StopCode::NoData));
     }
     (Outcome::Held, None)
+}
+
+/// A target that did not serve without a server: a capacity only where the scenario requires that it does, and where it
+/// shows that the load is why.
+fn not_served(report: &ActionReport, signs: &[Evidence], remarks: &mut Vec<String>) -> (Outcome, Option<StopCode>) {
+    let text = format!("with {} the target did not serve, so that nothing was measured", report.words());
+    match signs.first() {
+        _ if !report.required => {
+            remarks.push(text);
+            (Outcome::Undecided, Some(StopCode::NoData))
+        }
+        Some(sign) => {
+            remarks.push(format!("{text}; {}", sign.text));
+            (Outcome::Broke, Some(StopCode::TargetSaturated))
+        }
+        None => {
+            remarks.push(format!("{text}; nothing shows that the load did it"));
+            (Outcome::Void, Some(StopCode::TargetUnhealthy))
+        }
+    }
 }
 
 fn first<'t>(trial: &'t Trial, kinds: &[IncidentKind]) -> Option<&'t Incident> {
@@ -175,7 +202,7 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::model::{Health, OperationStat, Percentiles, SeriesStat};
+    use crate::model::{Health, OperationStat, Percentiles, SeriesStat, action};
 
     pub(crate) fn probe(operation: &str, ops_per_s: f64, done: u64) -> OperationStat {
         let latency = Percentiles {
@@ -222,6 +249,7 @@ pub(crate) mod tests {
             stop_code: None,
             rules: vec![],
             remarks: vec![],
+            action: None,
         }
     }
 
@@ -297,5 +325,55 @@ pub(crate) mod tests {
             judged(&trial(1, 10, vec![probe("get", 500.0, 1_000)])),
             (Outcome::Broke, Some(StopCode::ThroughputDrop))
         );
+    }
+
+    #[test]
+    fn what_an_action_did_itself_does_not_void_its_trial_and_what_else_happens_does() {
+        let mut acted = trial(1, 10, vec![probe("get", 700.0, 1_000)]);
+        acted.action = Some(action::tests::report(0, false));
+        let second = 1_000_000_000;
+        let at = |kind, node: &str, at_s: i64, amount| Incident {
+            at_ns: at_s * second,
+            node: node.into(),
+            amount,
+            ..incident(kind)
+        };
+        acted.incidents = vec![
+            at(IncidentKind::Election, "b", 3, 1.0),
+            at(IncidentKind::NotServing, "b", 2, 1.0),
+            at(IncidentKind::Stall, "b", 12, 8_000.0),
+            at(IncidentKind::SessionExpired, "", 25, 2.0),
+            at(IncidentKind::Restarted, "a", 30, 1.0),
+        ];
+        assert_eq!(judged(&acted), (Outcome::Held, None));
+        for strange in [
+            at(IncidentKind::Election, "b", 20, 1.0),
+            at(IncidentKind::Died, "b", 3, 1.0),
+            at(IncidentKind::Paused, "b", 3, 1.0),
+            at(IncidentKind::Stall, "c", 20, 4_000.0),
+        ] {
+            let mut disturbed = acted.clone();
+            disturbed.incidents.push(strange.clone());
+            assert_eq!(judged(&disturbed), (Outcome::Void, Some(StopCode::TargetUnhealthy)), "{strange:?}");
+        }
+        acted.action = None;
+        assert_eq!(judged(&acted), (Outcome::Void, Some(StopCode::TargetUnhealthy)), "nobody did it on purpose");
+    }
+
+    #[test]
+    fn a_target_that_does_not_serve_without_a_server_breaks_only_what_was_required() {
+        let mut acted = trial(1, 10, vec![]);
+        acted.measure_s = 0.0;
+        let mut judged_as = |required, failed: Option<&str>| {
+            let report = action::tests::report(0, required);
+            acted.action = Some(ActionReport { served_s: None, failed: failed.map(str::to_owned), ..report });
+            judged(&acted)
+        };
+        assert_eq!(judged_as(false, None), (Outcome::Undecided, Some(StopCode::NoData)));
+        assert_eq!(judged_as(true, None), (Outcome::Void, Some(StopCode::TargetUnhealthy)));
+        assert_eq!(judged_as(false, Some("a port")), (Outcome::Void, Some(StopCode::TargetUnhealthy)));
+        full_heap(&mut acted);
+        acted.action = Some(ActionReport { served_s: None, ..action::tests::report(0, true) });
+        assert_eq!(judged(&acted), (Outcome::Broke, Some(StopCode::TargetSaturated)));
     }
 }

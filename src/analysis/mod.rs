@@ -1,15 +1,19 @@
 //! Pure decisions: which load next, was a rule broken, what became of a trial, what does the run say.
 //! No clock and no I/O; sees only what is stored, so that a verdict can be judged again later.
 
+pub mod actions;
 pub mod attribution;
 pub mod controller;
+pub mod guards;
 pub mod judge;
 pub mod leadership;
 pub mod rules;
 pub mod steady;
 pub mod verdict;
 
+pub use actions::{Action, At, Choice};
 pub use controller::{Ladder, Next};
+pub use guards::{Guard, Guards, Threshold, Trip};
 pub use judge::{Judgement, ValidityLimits};
 pub use rules::{Baseline, Rule};
 

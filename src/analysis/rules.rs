@@ -181,6 +181,7 @@ fn throughput_drop(
         .iter()
         .rfind(|old| {
             old.load == baseline.load()
+                && old.action.is_none()
                 && matches!(old.outcome, Outcome::Baseline | Outcome::Held)
                 && old.operation(operation).is_some_and(|stat| stat.done > 0)
         })

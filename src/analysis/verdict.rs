@@ -1,6 +1,10 @@
 //! The answer of a run, from its trials and the reason it stopped.
 
-use super::{attribution, figure, rules::Rule};
+use super::{
+    actions::{self, Action},
+    attribution, figure,
+    rules::Rule,
+};
 use crate::model::{Evidence, Outcome, RunId, Status, StopCode, Trial, Validity, Verdict};
 
 /// What a verdict needs besides the trials.
@@ -11,6 +15,7 @@ pub struct Question<'a> {
     pub axis: &'a str,
     pub unit: &'a str,
     pub rules: &'a [Rule],
+    pub actions: &'a [Action],
     pub required: Option<u64>,
     pub shared_machine: bool,
     /// What ended the run, where it was not the controller: an error of launch or preflight, an abort.
@@ -23,14 +28,19 @@ pub fn conclude(question: &Question<'_>, history: &[Trial], stop: StopCode) -> V
     let first_bad = history
         .iter()
         .filter(|trial| {
-            trial.load > 0 && trial.outcome == Outcome::Broke && trial.stop_code != Some(StopCode::LimitReached)
+            trial.decides()
+                && trial.load > 0
+                && trial.outcome == Outcome::Broke
+                && trial.stop_code != Some(StopCode::LimitReached)
         })
         .filter(|trial| confirmed(history, trial, stop))
         .map(|trial| trial.load)
         .min();
     let last_good = history
         .iter()
-        .filter(|trial| trial.outcome == Outcome::Held && first_bad.is_none_or(|bad| trial.load < bad))
+        .filter(|trial| {
+            trial.decides() && trial.outcome == Outcome::Held && first_bad.is_none_or(|bad| trial.load < bad)
+        })
         .map(|trial| trial.load)
         .max();
     let decisive = decisive(history, first_bad);
@@ -46,30 +56,58 @@ pub fn conclude(question: &Question<'_>, history: &[Trial], stop: StopCode) -> V
         first_bad: if status == Status::CapacityFound { first_bad } else { None },
         required: question.required,
         sentence: String::new(),
-        evidence: decisive.map(|trial| attribution::explain(history, trial)).unwrap_or_default(),
+        evidence: decisive
+            .map(|trial| attribution::explain(history, &actions::without_own_doing(trial)))
+            .unwrap_or_default(),
         validity: validity(history, stop, question.shared_machine),
         baseline: baseline(question),
         exit_code: 0,
+        actions: actions::told(question.actions, history, told_operation(question.rules), question.unit),
         steps: history.to_vec(),
     };
     verdict.exit_code = exit_code(&verdict);
     verdict.sentence = sentence(&verdict, decisive, question);
+    let actions = with_actions(&verdict, question.actions);
+    if !actions.is_empty() {
+        verdict.sentence = format!("{} {actions}", verdict.sentence);
+    }
     verdict
+}
+
+/// The operation that a rule looks at, the first of them.
+fn told_operation(rules: &[Rule]) -> Option<&str> {
+    rules.iter().find_map(Rule::operation)
+}
+
+/// What of the actions belongs into the sentence: all of a few, the last of many.
+fn with_actions(verdict: &Verdict, actions: &[Action]) -> String {
+    let first = verdict.actions.len().saturating_sub(actions.len().max(1));
+    verdict.actions[first..].join(" ")
 }
 
 /// A load counts as broken when it broke in its last word: twice, or once with the target gone after it.
 fn confirmed(history: &[Trial], trial: &Trial, stop: StopCode) -> bool {
-    let here: Vec<&Trial> =
-        history.iter().filter(|other| other.step == trial.step && other.outcome != Outcome::Void).collect();
+    let kind = |trial: &Trial| trial.action.as_ref().map(|report| report.action);
+    let here: Vec<&Trial> = history
+        .iter()
+        .filter(|other| other.step == trial.step && kind(other) == kind(trial) && other.outcome != Outcome::Void)
+        .collect();
     let broke = here.iter().filter(|other| other.outcome == Outcome::Broke).count();
     let held = here.iter().filter(|other| other.outcome == Outcome::Held).count();
     broke >= 2 || (held == 0 && (super::controller::is_gone(trial) || trial.stop_code == Some(stop)))
 }
 
 fn decisive(history: &[Trial], first_bad: Option<u64>) -> Option<&Trial> {
+    let not_whole = |trial: &&Trial| trial.action.as_ref().is_some_and(|report| !report.is_whole());
+    let mut deciding = history.iter().filter(|trial| trial.decides());
     match first_bad {
-        Some(bad) => history.iter().rfind(|trial| trial.load == bad && trial.outcome == Outcome::Broke),
-        None => history.iter().rfind(|trial| trial.outcome != Outcome::Held && trial.load > 0).or(history.last()),
+        Some(bad) => deciding.rfind(|trial| trial.load == bad && trial.outcome == Outcome::Broke),
+        // An action after which the target was not whole ended the run, whatever else had been found.
+        None => history
+            .last()
+            .filter(not_whole)
+            .or_else(|| deciding.rfind(|trial| trial.outcome != Outcome::Held && trial.load > 0))
+            .or(history.last()),
     }
 }
 
@@ -102,9 +140,10 @@ fn status(stop: StopCode, first_bad: Option<u64>, history: &[Trial], decisive: O
 /// Whether the last word on every load is that it held.
 fn every_load_held(history: &[Trial]) -> bool {
     let top = history.iter().map(|trial| trial.step).max().unwrap_or(0);
+    let deciding = history.iter().filter(|trial| trial.decides());
     top > 0
         && (1..=top).all(|step| {
-            history.iter().rfind(|trial| trial.step == step).is_some_and(|trial| trial.outcome == Outcome::Held)
+            deciding.clone().rfind(|trial| trial.step == step).is_some_and(|trial| trial.outcome == Outcome::Held)
         })
 }
 
@@ -126,7 +165,8 @@ pub fn exit_code(verdict: &Verdict) -> u8 {
 }
 
 fn validity(history: &[Trial], stop: StopCode, shared_machine: bool) -> Validity {
-    let judged = || history.iter().filter(|trial| trial.outcome != Outcome::Void);
+    // While a server was gone on purpose much fell due that could not be sent.
+    let judged = || history.iter().filter(|trial| trial.outcome != Outcome::Void && trial.decides());
     let mut reasons: Vec<String> = Vec::new();
     for trial in history.iter().filter(|trial| trial.stop_code == Some(StopCode::GeneratorSaturated)) {
         reasons
@@ -182,6 +222,9 @@ fn sentence(verdict: &Verdict, decisive: Option<&Trial>, question: &Question<'_>
             format!("Nothing can be said of the target, because the generator was not fit to judge: {}.", why())
         }
         (Status::Failed, ..) => format!("The run failed: {}; {held}.", why()),
+        (Status::Aborted, ..) if verdict.stop_code == StopCode::SafetyAbort => {
+            format!("A guard stopped the run: {}; {held}.", why())
+        }
         (Status::Aborted, ..) => format!("The run was stopped before its answer: {}; {held}.", why()),
     };
     if let Some(required) =
@@ -228,9 +271,13 @@ fn cause(verdict: &Verdict, decisive: Option<&Trial>, reason: Option<&str>) -> S
             .or_else(|| broken.map(|reading| reading.text.clone())),
     };
     let first = first.unwrap_or_else(|| "see the evidence".to_owned());
-    match strongest(&first) {
+    let text = match strongest(&first) {
         Some(resource) if !first.contains(&resource.text) => format!("{first}; {}", resource.text),
         _ => first,
+    };
+    match decisive.and_then(|trial| trial.action.as_ref()).filter(|report| report.failed.is_none()) {
+        Some(report) if !text.starts_with("with ") => format!("with {}, {text}", report.words()),
+        _ => text,
     }
 }
 
@@ -256,6 +303,7 @@ mod tests {
             axis: "domains",
             unit: "domains",
             rules,
+            actions: &[],
             required: None,
             shared_machine: false,
             reason: None,
@@ -441,5 +489,63 @@ mod tests {
         ] {
             assert!(text.contains(&format!("\"{field}\":")), "{field}");
         }
+    }
+
+    #[test]
+    fn actions_are_told_and_only_a_required_one_bounds_the_capacity() {
+        use crate::{
+            analysis::actions::{At, tests::action},
+            model::action::tests::report,
+        };
+
+        let plain = concluded(&[(0, Base), (10, Held), (20, Held)], StopCode::MaxLoad, None).steps;
+        let acted = |number, required| {
+            let mut made = trial(2, 20, vec![probe("get", 100.0, 1_000)]);
+            made.rules = rules().iter().map(|rule| rule.read(&made, &plain, &[], "domains")).collect();
+            (made.trial, made.outcome, made.stop_code) = (number, Broke, Some(StopCode::ThroughputDrop));
+            made.action = Some(report(0, required));
+            made
+        };
+        let rules = rules();
+        for required in [false, true] {
+            let actions = [action(At::Load(20), required)];
+            let history: Vec<Trial> = plain.iter().cloned().chain([acted(2, required), acted(3, required)]).collect();
+            let question = Question { actions: &actions, ..question(&rules) };
+            let stop = if required { StopCode::ThroughputDrop } else { StopCode::MaxLoad };
+            let verdict = conclude(&question, &history, stop);
+            let found = (verdict.status, verdict.last_good, verdict.first_bad);
+            let sentence = &verdict.sentence;
+            if required {
+                assert_eq!(found, (Status::CapacityFound, Some(10), Some(20)));
+                let said =
+                    "10 domains hold, 20 do not. At 20 domains, with the leader killed, get ran at 100 per second";
+                assert!(sentence.starts_with(said), "{sentence}");
+            } else {
+                assert_eq!(found, (Status::NotReached, Some(20), None));
+            }
+            assert!(sentence.ends_with("served again after 2.5 s, the whole load after 6.2 s."), "{sentence}");
+            assert_eq!(verdict.actions.len(), 2);
+        }
+    }
+
+    #[test]
+    fn an_action_after_which_the_target_is_not_whole_fails_the_run_in_its_words() {
+        use crate::model::{ActionReport, action::tests::report};
+
+        let mut history = concluded(&[(0, Base), (10, Held)], StopCode::MaxLoad, None).steps;
+        let mut acted = trial(1, 10, vec![]);
+        (acted.outcome, acted.stop_code) = (Void, Some(StopCode::TargetUnhealthy));
+        let failed = "cannot start a: its client port is in use by another process";
+        acted.action = Some(ActionReport { failed: Some(failed.into()), rejoined_s: None, ..report(0, false) });
+        acted.remarks = vec![failed.into()];
+        history.push(acted);
+        let rules = rules();
+        let verdict = conclude(&question(&rules), &history, StopCode::TargetUnhealthy);
+        assert_eq!((verdict.status, verdict.exit_code, verdict.last_good), (Status::Failed, 6, Some(10)));
+        assert!(
+            verdict.sentence.starts_with(&format!("The run failed: {failed}; 10 domains hold.")),
+            "{}",
+            verdict.sentence
+        );
     }
 }

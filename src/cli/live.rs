@@ -61,6 +61,9 @@ impl Live {
                         let again = if *trial > 1 { " once more" } else { "" };
                         format!("step {step}: {} {load} {}{again}", phase.as_str(), self.unit)
                     }
+                    Phase::Acting | Phase::Rejoining => {
+                        format!("step {step}: {} at {load} {}", report::words::phase(*phase), self.unit)
+                    }
                     Phase::WarmingUp => "warming up".to_owned(),
                     Phase::Waiting | Phase::Launching | Phase::Preflight | Phase::Cleaning => phase.as_str().to_owned(),
                 };

@@ -1,8 +1,15 @@
 //! Everything that comes in while a run goes on: samplers, units, processes. Forwards samples, keeps what a trial needs.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::SocketAddr,
+    time::Duration,
+};
 
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -10,7 +17,7 @@ use super::{
     vital_signs::Silence,
 };
 use crate::{
-    analysis::leadership::Rounds,
+    analysis::{Guards, leadership::Rounds},
     launch::Managed,
     model::{Clock, Incident, RunEvent, Sample, metric::GENERATOR},
     target::{Observation, Sampler},
@@ -33,6 +40,20 @@ pub(super) enum Ended {
     GaveWay,
     Cancelled,
     TimeBudget,
+    /// A guard tripped.
+    Guarded,
+}
+
+/// What the load's own last report said.
+#[derive(Debug, Clone)]
+pub(super) struct LoadWord {
+    pub(super) from_ns: i64,
+    pub(super) to_ns: i64,
+    pub(super) attached: BTreeMap<SocketAddr, u64>,
+    pub(super) detached: u64,
+    pub(super) asked: u64,
+    pub(super) done: u64,
+    pub(super) failed: u64,
 }
 
 /// The coordinator's ears.
@@ -64,6 +85,12 @@ pub(super) struct Intake {
     /// Whether any process of the target is stopped by a signal right now.
     pub(super) stopped: bool,
     pub(super) died: bool,
+    /// Servers that the scenario itself took away.
+    pub(super) away: Vec<String>,
+    /// The scenario acts on the target: silence says nothing until it serves again.
+    pub(super) acting: bool,
+    pub(super) guards: Guards,
+    pub(super) load_word: Option<LoadWord>,
     /// A managed server's log told of lost threads.
     pub(super) out_of_memory: bool,
     /// The load's operations that change the target.
@@ -105,6 +132,10 @@ impl Intake {
             paused: Vec::new(),
             stopped: false,
             died: false,
+            away: Vec::new(),
+            acting: false,
+            guards: Guards::default(),
+            load_word: None,
             out_of_memory: false,
             writes: &[],
             probe_done: std::sync::Arc::default(),
@@ -225,6 +256,9 @@ impl Intake {
                 self.look_at_processes(managed);
                 self.tell_probe(now_ns).await;
             }
+            if self.guards.trip().is_some() {
+                return Ended::Guarded;
+            }
             if self.died || self.gave_up(now_ns) {
                 return Ended::GaveWay;
             }
@@ -248,6 +282,23 @@ impl Intake {
         }
     }
 
+    /// Goes on taking everything in until a task is done. `None`: the task broke. When the run or the target ends first, the
+    /// task is ended too.
+    pub(super) async fn meanwhile<T>(
+        &mut self,
+        managed: Option<&dyn Managed>,
+        mut task: JoinHandle<T>,
+    ) -> Result<Option<T>, Ended> {
+        match self.until(i64::MAX, managed, |_| task.is_finished()).await {
+            Ended::Reached => Ok((&mut task).await.ok()),
+            ended => {
+                task.abort();
+                let _ = task.await;
+                Err(ended)
+            }
+        }
+    }
+
     async fn take(&mut self, observation: Observation) {
         let Observation { samples, conditions, incidents } = observation;
         for condition in conditions {
@@ -255,9 +306,14 @@ impl Intake {
         }
         self.incidents.extend(incidents);
         if !samples.is_empty() {
-            self.samples.extend(samples.iter().cloned());
-            self.tell(RunEvent::Samples { samples }).await;
+            self.take_samples(samples).await;
         }
+    }
+
+    async fn take_samples(&mut self, samples: Vec<Sample>) {
+        samples.iter().for_each(|sample| self.guards.take(sample));
+        self.samples.extend(samples.iter().cloned());
+        self.tell(RunEvent::Samples { samples }).await;
     }
 
     async fn take_report(&mut self, message: FromUnit) {
@@ -280,6 +336,7 @@ impl Intake {
                 &report.progress;
             let mut samples = vec![
                 sample("load_confirmed", *confirmed as f64),
+                sample("load_sessions", report.attached.values().sum::<u64>() as f64),
                 sample("load_writes_per_s", sum(true) / seconds),
                 sample("load_reads_per_s", sum(false) / seconds),
                 sample("missed_arrivals", block.missed as f64),
@@ -287,9 +344,18 @@ impl Intake {
             if let Some(lag) = block.start_lag.as_ref().and_then(crate::workload::recorder::NamedHistogram::decode) {
                 samples.push(sample("start_lag_p99_ms", lag.value_at_quantile(0.99) as f64 / 1e3));
             }
-            self.samples.extend(samples.iter().cloned());
-            self.tell(RunEvent::Samples { samples }).await;
+            self.take_samples(samples).await;
         }
+        let count = |counts: &BTreeMap<String, u64>| counts.values().sum::<u64>();
+        self.load_word = Some(LoadWord {
+            from_ns: report.block.from_ns,
+            to_ns: report.block.to_ns,
+            attached: report.attached.clone(),
+            detached: report.detached,
+            asked: count(&report.block.asked),
+            done: count(&report.block.done),
+            failed: count(&report.block.failed),
+        });
         self.incidents.extend(report.incidents.iter().cloned());
         self.blocks.push(report.block);
     }

@@ -1,22 +1,28 @@
 //! Clock and sockets: the life of a run, from launch to verdict. Tells everything as events, reads no database.
-//! `units` and `intake` are its hands and ears, `step` is one trial, `gather` what it saw, `vital_signs` whether the
-//! target lives, `site` where load comes from.
+//! `units` and `intake` are its hands and ears, `step` is one trial, `act` one with an action and `recovery` its end,
+//! `gather` what it saw, `vital_signs` whether the target lives, `guards` and `canary` whether it suffers, `site` where load
+//! comes from.
 
+mod act;
+mod canary;
 mod gather;
+mod guards;
 mod intake;
+mod launched;
+mod recovery;
 mod site;
 mod step;
 pub mod units;
 mod vital_signs;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     analysis::{
-        ValidityLimits, controller,
+        Trip, ValidityLimits, controller,
         controller::Next,
         judge::judge,
         leadership::Rounds,
@@ -32,6 +38,7 @@ use crate::{
     workload::Site,
 };
 use intake::{Ended, Intake};
+use launched::Launched;
 use units::Units;
 
 /// How long traffic may take to cease.
@@ -56,7 +63,8 @@ pub async fn run(plan: Plan, run: RunId, events: mpsc::Sender<RunEvent>, cancel:
     };
     let reason = reason.or_else(|| {
         let ended = [(StopCode::UserAbort, "someone stopped it"), (StopCode::TimeBudget, "its time budget was over")];
-        ended.iter().find(|(code, _)| *code == stop).map(|(_, words)| (*words).to_owned())
+        let ended = ended.iter().find(|(code, _)| *code == stop).map(|(_, words)| (*words).to_owned());
+        ended.or_else(|| intake.guards.trip().filter(|_| stop == StopCode::SafetyAbort).map(Trip::words))
     });
     let verdict = conclude(
         &Question {
@@ -65,6 +73,7 @@ pub async fn run(plan: Plan, run: RunId, events: mpsc::Sender<RunEvent>, cancel:
             axis: &plan.outline.axis,
             unit: &plan.outline.unit,
             rules: &plan.scenario.rules,
+            actions: &plan.scenario.actions,
             required: plan.scenario.required,
             shared_machine,
             reason: reason.as_deref(),
@@ -80,13 +89,15 @@ pub async fn run(plan: Plan, run: RunId, events: mpsc::Sender<RunEvent>, cancel:
 pub(crate) struct Floor {
     plan: Plan,
     intake: Intake,
-    managed: Option<Box<dyn Managed>>,
-    target: Box<dyn Target>,
+    managed: Launched,
+    target: Arc<dyn Target>,
     claim: Option<Box<dyn Claim>>,
     inventory: Inventory,
     probe_site: Site,
     /// The load that was asked last.
     load: u64,
+    /// An action cost the load sessions, so that what is in place is not what was asked.
+    lost: bool,
     /// What the units said last of how much is in place.
     confirmed: u64,
     /// What the target counted last.
@@ -136,7 +147,7 @@ impl Floor {
             }
         };
         let nodes = managed.as_ref().map(|managed| managed.nodes()).unwrap_or_default();
-        let target = spec.open(&nodes);
+        let target: Arc<dyn Target> = Arc::from(spec.open(&nodes));
         tell_phase(&intake, Phase::Preflight).await;
         let opened = Self::preflight(plan, run, &intake, target.as_ref()).await;
         let (inventory, claim) = match opened {
@@ -156,19 +167,21 @@ impl Floor {
         for text in notes {
             intake.tell(RunEvent::Note { at_ns: clock.now_ns(), text }).await;
         }
-        let samplers = target.samplers(clock, &inventory);
         intake.leadership = Rounds::new(roles(&inventory));
+        let mut samplers = target.samplers(clock, &inventory);
+        samplers.extend(guards::put_up(&mut intake, plan, &spec, claim.root()).await);
         intake.writes = plan.scenario.workload.writes();
         intake.sample_with(samplers);
         let mut floor = Self {
             plan: plan.clone(),
             intake,
-            managed,
+            managed: Launched::new(managed),
             target,
             claim: Some(claim),
             inventory,
             probe_site: sites.probe,
             load: 0,
+            lost: false,
             confirmed: 0,
             counts: Counts::default(),
             empty_counts: BTreeMap::new(),
@@ -236,18 +249,24 @@ impl Floor {
         let limits = ValidityLimits::of(&rules);
         let unit = self.plan.outline.unit.clone();
         loop {
-            let (load, step, trial) = match controller::next(&self.plan.scenario.ladder, history) {
-                Next::Stop(code) => return code,
-                Next::Measure { load, step, trial } => (load, step, trial),
-            };
+            let next = controller::next(&self.plan.scenario.ladder, &self.plan.scenario.actions, history);
+            if let Next::Stop(code) = next {
+                return code;
+            }
             // What is left of a pause or a stall belongs to the trial in which it began.
             self.intake.recover(self.managed.as_deref()).await;
+            self.replace_what_was_lost().await;
             self.wall_offset_ns = self.intake.clock.wall_offset_ns();
-            let gathered = self.measure(load, step, trial).await;
+            let gathered = match next {
+                Next::Stop(code) => return code,
+                Next::Measure { load, step, trial } => self.measure(load, step, trial).await,
+                Next::Act { action, load, step, trial } => self.act(action, load, step, trial).await,
+            };
             let (mut trial, samples) = (gathered.trial, gathered.samples);
             if let Some(ended) = gathered.ended {
                 return match ended {
                     Ended::TimeBudget => StopCode::TimeBudget,
+                    Ended::Guarded => StopCode::SafetyAbort,
                     Ended::Cancelled | Ended::Reached | Ended::Deadline | Ended::GaveWay => StopCode::UserAbort,
                 };
             }
@@ -256,7 +275,7 @@ impl Floor {
             trial.stop_code = judgement.stop_code;
             trial.rules = judgement.rules;
             trial.remarks.splice(0..0, judgement.remarks);
-            if trial.outcome == Outcome::Broke && controller::is_gone(&trial) {
+            if trial.outcome == Outcome::Broke && trial.action.is_none() && controller::is_gone(&trial) {
                 trial.remarks.push("not measured once more: the target could not be filled again".to_owned());
             }
             self.intake.tell(RunEvent::Trial { trial: Box::new(trial.clone()), histograms: gathered.histograms }).await;
@@ -274,7 +293,7 @@ impl Floor {
             tracing::warn!("a load unit did not end within {} s", STOP_LIMIT.as_secs());
         }
         intake.stop_sampling().await;
-        match (managed, claim) {
+        match (managed.into_inner(), claim) {
             (Some(managed), claim) => {
                 match claim {
                     Some(claim) if managed.keeps_data() => {

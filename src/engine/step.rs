@@ -17,7 +17,6 @@ use crate::{
         CountCheck, Health, HistogramRecord, Incident, IncidentKind, Load, Outcome, Phase, RunEvent, Sample, Trial,
         clock,
     },
-    target::Counts,
     workload::{ProbeReport, Progress, Window},
 };
 
@@ -38,10 +37,26 @@ const SETTLE_MIN_NS: i64 = 3_000_000_000;
 
 impl Floor {
     pub(super) async fn measure(&mut self, load: u64, step: u32, trial: u32) -> Gathered {
-        let clock = self.intake.clock;
         self.intake.begin().await;
-        let started_ns = clock.now_ns();
-        let mut made = Trial {
+        let mut made = self.begun(load, step, trial);
+        let mut probes = ProbeReport::default();
+        let mut ended = self.fill(&mut made).await;
+        if ended == Ended::Reached && step == 0 && trial == 1 && self.plan.scenario.warm_up_s > 0.0 {
+            ended = self.warm_up(&made).await;
+        }
+        if ended == Ended::Reached {
+            ended = self.settle(&mut made).await;
+        }
+        if ended == Ended::Reached {
+            (ended, probes) = self.hold(&mut made).await;
+        }
+        self.end(made, probes, ended).await
+    }
+
+    /// A trial of which nothing is known yet.
+    pub(super) fn begun(&self, load: u64, step: u32, trial: u32) -> Trial {
+        let started_ns = self.intake.clock.now_ns();
+        Trial {
             arm: 0,
             step,
             trial,
@@ -63,22 +78,16 @@ impl Floor {
             stop_code: None,
             rules: Vec::new(),
             remarks: Vec::new(),
-        };
-        let mut probes = ProbeReport::default();
-        let mut ended = self.fill(&mut made).await;
-        if ended == Ended::Reached && step == 0 && trial == 1 && self.plan.scenario.warm_up_s > 0.0 {
-            ended = self.warm_up(&made).await;
+            action: None,
         }
-        if ended == Ended::Reached {
-            ended = self.settle(&mut made).await;
-        }
-        if ended == Ended::Reached {
-            (ended, probes) = self.hold(&mut made).await;
-        }
+    }
+
+    /// Puts together what a trial saw.
+    pub(super) async fn end(&mut self, mut made: Trial, probes: ProbeReport, ended: Ended) -> Gathered {
         made.gave_way = ended == Ended::GaveWay;
         self.phase(Phase::Judging, &made, None).await;
         let (histograms, samples) = self.gather(&mut made, probes);
-        let ends_run = matches!(ended, Ended::Cancelled | Ended::TimeBudget);
+        let ends_run = matches!(ended, Ended::Cancelled | Ended::TimeBudget | Ended::Guarded);
         Gathered { trial: made, histograms, samples, ended: ends_run.then_some(ended) }
     }
 
@@ -97,7 +106,7 @@ impl Floor {
     }
 
     /// Puts the load in place. `Reached`: it is.
-    async fn fill(&mut self, trial: &mut Trial) -> Ended {
+    pub(super) async fn fill(&mut self, trial: &mut Trial) -> Ended {
         let clock = self.intake.clock;
         let began_ns = clock.now_ns();
         let limit_s = self.plan.fill_max_s(self.load, trial.load);
@@ -174,7 +183,7 @@ impl Floor {
     }
 
     /// Waits until the target is steady, at most `settle_s`; then compares what it counts with what was asked.
-    async fn settle(&mut self, trial: &mut Trial) -> Ended {
+    pub(super) async fn settle(&mut self, trial: &mut Trial) -> Ended {
         let clock = self.intake.clock;
         let began_ns = clock.now_ns();
         let deadline_ns = began_ns + clock::seconds_ns(self.plan.scenario.settle_s);
@@ -187,24 +196,22 @@ impl Floor {
             .await;
         let ended = if ended == Ended::Deadline { Ended::Reached } else { ended };
         trial.settle_s = (clock.now_ns() - began_ns) as f64 / 1e9;
-        if ended == Ended::Reached {
-            self.count(trial).await;
-        }
-        ended
+        if ended == Ended::Reached { self.count(trial).await } else { ended }
     }
 
     /// What the target counts beyond what it counted when it was empty.
-    async fn count(&mut self, trial: &mut Trial) {
-        let cancel = self.intake.cancel_token();
-        self.counts = tokio::select! {
-            // A target that takes its time for this must not keep its load on it.
-            () = cancel.cancelled() => Counts::default(),
-            counts = tokio::time::timeout(COUNTS_LIMIT, self.target.counts()) => counts.unwrap_or_default(),
+    async fn count(&mut self, trial: &mut Trial) -> Ended {
+        let target = Arc::clone(&self.target);
+        let counting = tokio::spawn(async move { tokio::time::timeout(COUNTS_LIMIT, target.counts()).await });
+        // A target that takes its time for this must not keep its load on it.
+        self.counts = match self.intake.meanwhile(self.managed.as_deref(), counting).await {
+            Ok(counts) => counts.and_then(Result::ok).unwrap_or_default(),
+            Err(ended) => return ended,
         };
         trial.census.clone_from(&self.counts.total);
         if trial.load == 0 {
             self.empty_counts.clone_from(&trial.census);
-            return;
+            return Ended::Reached;
         }
         for (what, expected, tolerance) in self.plan.scenario.workload.demand(trial.load).counts {
             let observed = trial.census.get(what).zip(self.empty_counts.get(what)).map(|(now, before)| {
@@ -212,10 +219,11 @@ impl Floor {
             });
             trial.counts.push(CountCheck { what: what.to_owned(), expected, observed, tolerance });
         }
+        Ended::Reached
     }
 
     /// Holds the load and measures, for `measure_s` from the next whole second.
-    async fn hold(&mut self, trial: &mut Trial) -> (Ended, ProbeReport) {
+    pub(super) async fn hold(&mut self, trial: &mut Trial) -> (Ended, ProbeReport) {
         let clock = self.intake.clock;
         let measure_from_ns = next_second(clock.now_ns());
         let end_ns = measure_from_ns + clock::seconds_ns(self.plan.scenario.measure_s.ceil());

@@ -29,6 +29,8 @@ impl Intake {
         };
         self.incidents.extend(self.leadership.take(at_ns, &node, said));
         match condition {
+            // The scenario itself took it away.
+            Condition::NotServing | Condition::Unreachable | Condition::TimedOut if self.away.contains(&node) => {}
             Condition::Serving => self.spoke(&node, at_ns),
             // The sampler's own limit: says nothing about how the server serves others.
             Condition::Empty | Condition::Refused => {}
@@ -87,7 +89,7 @@ impl Intake {
     }
 
     pub(super) fn gave_up(&self, now_ns: i64) -> bool {
-        self.silent.values().any(|silence| now_ns - silence.since_ns >= GIVE_UP_NS)
+        !self.acting && self.silent.values().any(|silence| now_ns - silence.since_ns >= GIVE_UP_NS)
     }
 
     /// Whether the target died, or has given way.
@@ -105,6 +107,7 @@ impl Intake {
             match process.kind {
                 // Whoever ended it on purpose tells what it means.
                 ProcessKind::Running | ProcessKind::EndedOnPurpose(_) => {}
+                ProcessKind::Stopped if self.away.contains(&node) => {}
                 ProcessKind::Stopped => {
                     self.stopped = true;
                     if !self.paused.contains(&node) {

@@ -22,6 +22,10 @@ pub enum Phase {
     Settling,
     Measuring,
     Judging,
+    /// Does something to the target on purpose, and waits until it serves again.
+    Acting,
+    /// Brings back what was taken away, and waits until all servers serve.
+    Rejoining,
     /// Removes what the run created.
     Cleaning,
 }
@@ -39,6 +43,8 @@ impl Phase {
             Self::Settling => "settling",
             Self::Measuring => "measuring",
             Self::Judging => "judging",
+            Self::Acting => "acting",
+            Self::Rejoining => "rejoining",
             Self::Cleaning => "cleaning",
         }
     }

@@ -5,13 +5,16 @@ use utoipa::ToSchema;
 
 use super::Fingerprint;
 
+/// The role of a server that the scenario itself took away for a while.
+pub const AWAY: &str = "away";
+
 /// One server of a target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeInfo {
     /// The name under which samples are stored: its address, `127.0.0.1:2181`.
     pub name: String,
     pub version: String,
-    /// `leader`, `follower`, `observer`, `standalone`, or `unknown`.
+    /// `leader`, `follower`, `observer`, `standalone`, or `unknown`; [`AWAY`] while an action lasts.
     pub role: String,
     /// Whether it runs on this machine.
     pub local: bool,

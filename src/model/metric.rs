@@ -147,6 +147,13 @@ pub const METRICS: &[Metric] = &[
     gauge("mntr_ms", "mntr took", "ms", "the sampler's own measure of mntr or AdminServer monitor"),
     gauge("load_confirmed", "load in place", "", "what the load units have put in place"),
     rate("probe_ops_per_s", "probe", "per_s", "operations of the running probe; one client, one call in flight"),
+    gauge("load_sessions", "load's connections", "", "sessions of the load that are connected"),
+    gauge(
+        "canary_ms",
+        "canary",
+        "ms",
+        "one read a second by a client that is no part of the load, from when it was due",
+    ),
     rate("load_writes_per_s", "load's transactions achieved", "per_s", "the load units' own count"),
     rate("load_reads_per_s", "load's reads achieved", "per_s", "the load units' own count"),
     gauge("generator_cpu_share", "generator CPU", "share", "this process, of all cores of this machine"),

@@ -1,6 +1,7 @@
 //! Plain data shared by every layer: ids, time, loads, samples, trials, verdicts, events.
 //! Depends on nothing else in the crate; does no I/O.
 
+pub mod action;
 pub mod clock;
 pub mod event;
 pub mod fault;
@@ -14,6 +15,7 @@ pub mod stat;
 pub mod trial;
 pub mod verdict;
 
+pub use action::{ActionReport, Deed, Victim};
 pub use clock::Clock;
 pub use event::{HistogramRecord, Phase, RunEvent};
 pub use fault::{Fault, Faults};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Health, OperationStat, SeriesStat, StopCode};
+use super::{ActionReport, Health, OperationStat, SeriesStat, StopCode};
 
 /// A count that was expected on the target, and what the target itself said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -152,9 +152,19 @@ pub struct Trial {
     pub rules: Vec<RuleReading>,
     /// Remarks that a reader needs beside the figures, such as a window shorter than a snapshot cycle.
     pub remarks: Vec<String>,
+    /// What the scenario did to the target in this trial; absent in a plain measurement of the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<ActionReport>,
 }
 
 impl Trial {
+    /// Whether its outcome says something of the load's capacity: that of an action does only where the scenario
+    /// requires it.
+    #[must_use]
+    pub fn decides(&self) -> bool {
+        self.action.as_ref().is_none_or(|action| action.required)
+    }
+
     /// The summary of one operation of one stream, of the first node that has it.
     #[must_use]
     pub fn operation(&self, operation: &str) -> Option<&OperationStat> {

@@ -138,6 +138,9 @@ pub struct Verdict {
     pub baseline: String,
     /// The exit code of `rampart run`.
     pub exit_code: u8,
+    /// What the scenario did to the target on purpose and what came of it, a sentence each.
+    #[serde(default)]
+    pub actions: Vec<String>,
     pub steps: Vec<Trial>,
 }
 

@@ -185,6 +185,8 @@ pub const fn phase(phase: Phase) -> &'static str {
         Phase::Settling => "settling",
         Phase::Measuring => "measuring",
         Phase::Judging => "judging",
+        Phase::Acting => "acting on the target, until it serves again",
+        Phase::Rejoining => "bringing servers back",
         Phase::Cleaning => "cleaning up",
     }
 }

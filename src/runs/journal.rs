@@ -261,6 +261,7 @@ pub(super) fn never_began(run: RunId, outline: &Outline) -> Verdict {
         },
         baseline: String::new(),
         exit_code: 8,
+        actions: Vec::new(),
         steps: Vec::<Trial>::new(),
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::analysis::Rule;
+use super::guards::Guarded;
+use crate::analysis::{Action, Rule};
 
 /// A scenario file.
 #[derive(Debug, Clone, Deserialize)]
@@ -20,6 +21,10 @@ pub(super) struct File {
     pub(super) probe: Vec<toml::Table>,
     #[serde(default)]
     pub(super) rule: Vec<Rule>,
+    #[serde(default)]
+    pub(super) action: Vec<Action>,
+    #[serde(default)]
+    pub(super) guards: BTreeMap<String, Guarded>,
     #[serde(default)]
     pub(super) require: Require,
     #[serde(default)]

@@ -1,7 +1,9 @@
 //! The file that a person writes: reading it, checking it, and the plan that follows from it.
 //! Does no I/O: texts come in, a plan or errors with line, field and allowed values go out.
 
+pub mod actions;
 mod file;
+mod guards;
 pub mod plan;
 mod read;
 

@@ -1,14 +1,14 @@
 //! What a scenario comes to on a configuration: the target, the ladder, the longest duration, the sessions it needs.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Scenario, TargetChoice};
+use super::{Scenario, TargetChoice, actions, guards};
 use crate::{
     config::{Config, Document},
-    launch::{LaunchError, Recipe},
+    launch::{LaunchError, NamedCommand, Recipe},
     model::{Fault, Faults},
     target::TargetSpec,
 };
@@ -75,6 +75,8 @@ pub struct Plan {
     pub outline: Outline,
     pub scenario: Scenario,
     pub target: PlannedTarget,
+    /// The configuration's commands that actions may run.
+    pub commands: BTreeMap<String, NamedCommand>,
     /// How long the run may wait for a target that another run holds.
     pub wait_for_target: Duration,
 }
@@ -109,6 +111,14 @@ fn fill_max_s(scenario: &Scenario, from: u64, to: u64) -> f64 {
 pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, open_files: Option<u64>) -> Result<Plan, Faults> {
     let document = Document::parse(&scenario.text)?;
     let (name, target) = choose(scenario, config, origin).map_err(|fault| Faults(vec![document.locate(fault)]))?;
+    let launched = match &target {
+        PlannedTarget::Launch(recipe) => Some(recipe.as_ref()),
+        PlannedTarget::Use(_) => None,
+    };
+    let faults: Vec<Fault> = actions::against(scenario, config, launched);
+    if !faults.is_empty() {
+        return Err(Faults(faults.into_iter().map(|fault| document.locate(fault)).collect()));
+    }
     let axis = scenario.workload.axis();
     let mut ladder = vec![0];
     ladder.extend(scenario.ladder.loads());
@@ -125,15 +135,18 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, open_files: Op
     if scenario.rules.is_empty() {
         remarks.push("The scenario has no rule: only a target that gives way ends it before the last load.".to_owned());
     }
+    remarks.extend(actions::remarks(scenario, launched));
+    remarks.extend(guards::remark(&scenario.guards));
+    let managed = launched.is_some();
     let outline = Outline {
         scenario: scenario.name.clone(),
         target: name,
         target_kind: scenario.target_kind.clone(),
-        managed: matches!(target, PlannedTarget::Launch(_)),
+        managed,
         workload: scenario.workload.name().to_owned(),
         axis: axis.name.to_owned(),
         unit: axis.unit.to_owned(),
-        longest_s: longest_s(scenario, &ladder, matches!(target, PlannedTarget::Launch(_))),
+        longest_s: longest_s(scenario, &ladder, managed, actions::longest_s(scenario, config)),
         ladder,
         needs: vec![
             Need { what: "sessions".to_owned(), needed: demand.sessions, available: None },
@@ -149,7 +162,7 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, open_files: Op
         Origin::Network => WAIT_FOR_TARGET,
         Origin::LocalUser => Duration::ZERO,
     };
-    Ok(Plan { outline, scenario: scenario.clone(), target, wait_for_target })
+    Ok(Plan { outline, scenario: scenario.clone(), target, commands: config.commands.clone(), wait_for_target })
 }
 
 fn choose(scenario: &Scenario, config: &Config, origin: Origin) -> Result<(String, PlannedTarget), Fault> {
@@ -207,10 +220,10 @@ fn list<'n>(names: impl Iterator<Item = &'n String>) -> String {
 }
 
 /// Every step measured twice, filled as slowly as it may be, then cleaned up as slowly as it may be.
-fn longest_s(scenario: &Scenario, ladder: &[u64], managed: bool) -> u64 {
+fn longest_s(scenario: &Scenario, ladder: &[u64], managed: bool, actions_s: f64) -> u64 {
     let hold = scenario.settle_s + scenario.measure_s;
     let steps: f64 = ladder.windows(2).map(|pair| fill_max_s(scenario, pair[0], pair[1]) + 2.0 * hold).sum();
-    let run = scenario.warm_up_s + steps + 2.0 * hold + if managed { LAUNCH_MAX_S } else { 0.0 };
+    let run = scenario.warm_up_s + steps + actions_s + 2.0 * hold + if managed { LAUNCH_MAX_S } else { 0.0 };
     let run = scenario.time_budget_s.map_or(run, |budget| budget.min(run));
     let clean = if managed { 10.0 } else { scenario.clean_pace.limit.as_secs_f64() };
     #[expect(

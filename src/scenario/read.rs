@@ -2,9 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::file::{File, Kind, Load};
+use super::{
+    actions,
+    file::{File, Kind, Load},
+    guards,
+};
 use crate::{
-    analysis::{Ladder, Rule, rules},
+    analysis::{Action, Guard, Ladder, Rule, Threshold, rules},
     config::Document,
     model::{Fault, Faults},
     target::CleanPace,
@@ -29,6 +33,9 @@ pub struct Scenario {
     pub fill_max_s: Option<f64>,
     pub probes: Vec<Arc<dyn Probe>>,
     pub rules: Vec<Rule>,
+    pub actions: Vec<Action>,
+    /// What stops the run for the target's sake.
+    pub guards: BTreeMap<Guard, Threshold>,
     pub required: Option<u64>,
     pub time_budget_s: Option<f64>,
     pub clean_pace: CleanPace,
@@ -110,6 +117,8 @@ impl Checks {
         let workload = self.workload(file, kind);
         let probes = self.probes(file, kind);
         self.rules(file, &probes, ladder.as_ref());
+        self.faults.extend(actions::faults(&file.action, ladder.as_ref(), file.target.launch.is_some()));
+        let guards = self.guards(file);
         let warm_up_s = file.load.warm_up_s.unwrap_or(if file.target.launch.is_some() { WARM_UP_S } else { 0.0 });
         self.within("load.warm_up_s", warm_up_s, 0.0, 3_600.0);
         self.within("load.settle_s", file.load.settle_s, 0.0, 86_400.0);
@@ -148,6 +157,8 @@ impl Checks {
             fill_max_s: file.load.fill_max_s,
             probes,
             rules: file.rule.clone(),
+            actions: file.action.clone(),
+            guards,
             required: file.require.capacity,
             time_budget_s: file.limits.time_budget_s,
             clean_pace: CleanPace {
@@ -159,6 +170,12 @@ impl Checks {
                     .unwrap_or(default_pace.limit),
             },
         })
+    }
+
+    fn guards(&mut self, file: &File) -> BTreeMap<Guard, Threshold> {
+        let (guards, faults) = guards::read(&file.guards, file.target.launch.is_some());
+        self.faults.extend(faults);
+        guards
     }
 
     fn target(&mut self, file: &File) -> Option<TargetChoice> {

@@ -6,7 +6,8 @@ pub mod latencies;
 pub mod recorder;
 
 use std::{
-    net::IpAddr,
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     sync::atomic::{AtomicBool, AtomicU64},
 };
@@ -179,6 +180,10 @@ pub struct UnitReport {
     pub progress: Progress,
     pub block: Block,
     pub incidents: Vec<Incident>,
+    /// Sessions that are connected, by the server that they are connected to.
+    pub attached: BTreeMap<SocketAddr, u64>,
+    /// Sessions that were connected and are to be connected again.
+    pub detached: u64,
 }
 
 /// A short measured procedure, run at each step on a thread of its own.

@@ -279,6 +279,7 @@ pub(crate) fn trial(step: u32, load: u64) -> Trial {
         stop_code: None,
         rules: Vec::new(),
         remarks: vec!["a \"quoted\" remark".to_owned()],
+        action: None,
     }
 }
 
@@ -333,6 +334,7 @@ pub(crate) fn verdict(run: RunId) -> Verdict {
         },
         baseline: "step 0, the empty target".to_owned(),
         exit_code: 0,
+        actions: Vec::new(),
         steps: vec![trial(1, 10)],
     }
 }

@@ -95,7 +95,8 @@ impl Core {
         let mut limit = None;
         let Some(member) = self.member_mut(domain, index) else { return };
         let was_connected = std::mem::replace(&mut member.connected, false);
-        member.in_vain += u32::from(!was_connected);
+        // Whoever was silent is not asked first: a server that is halted takes connections and gives no session.
+        member.in_vain += u32::from(!was_connected || cause == Disconnect::ReadTimeout);
         member.session = None;
         let on_purpose = cause == Disconnect::Cut;
         member.retry_at_ns = if on_purpose { now_ns } else { now_ns + 500_000_000 };

@@ -1,7 +1,7 @@
 //! The load unit of domains: one thread, one hub of sessions, one schedule, one recorder.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     net::SocketAddr,
     time::{Duration, Instant},
 };
@@ -139,6 +139,21 @@ impl Unit {
     }
 }
 
+impl Unit {
+    /// Sessions that are connected, by server, and how many are to be connected again. One that has expired never is.
+    fn attached(&self) -> (BTreeMap<SocketAddr, u64>, u64) {
+        let (mut attached, mut detached) = (BTreeMap::new(), 0);
+        for member in self.core.domains.iter().flatten().flat_map(|domain| &domain.members) {
+            let view = member.session.filter(|_| member.connected).and_then(|session| self.hub.session(session));
+            match view {
+                Some(view) => *attached.entry(view.server).or_default() += 1,
+                None => detached += u64::from(member.id.is_some() && !member.expired),
+            }
+        }
+        (attached, detached)
+    }
+}
+
 /// The servers that the options ask for, of those that had the role when the run began.
 fn servers(options: &Options, spec: &ZookeeperSpec, site: &Site) -> Vec<SocketAddr> {
     let role = |server: &SocketAddr| {
@@ -196,10 +211,13 @@ impl LoadUnit for Unit {
 
     fn report(&mut self) -> UnitReport {
         let now_ns = self.core.now_ns();
+        let (attached, detached) = self.attached();
         UnitReport {
             progress: self.core.progress(),
             block: self.core.recorder.cut(now_ns),
             incidents: self.core.incidents(),
+            attached,
+            detached,
         }
     }
 

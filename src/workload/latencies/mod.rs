@@ -14,7 +14,7 @@ use super::{
     within,
 };
 use crate::{
-    model::{Fault, Incident, IncidentKind, OperationStat},
+    model::{Fault, Incident, IncidentKind, OperationStat, inventory::AWAY},
     target::TargetSpec,
 };
 use run::{DELETE_EPHEMERAL, Run, Server, WATCH};
@@ -103,6 +103,8 @@ impl Probe for Latencies {
 
     fn run(&self, site: &Site, window: &Window) -> ProbeReport {
         let servers = match self.servers(site) {
+            // All that it was to ask are away on purpose.
+            Ok(servers) if servers.is_empty() => return ProbeReport::default(),
             Ok(servers) => servers,
             Err(text) => return unusable(site, text),
         };
@@ -130,14 +132,18 @@ impl Latencies {
                 .iter()
                 .any(|node| node.name == address.to_string() && matches!(node.role.as_str(), "leader" | "standalone"))
         };
+        let is_away =
+            |address: &SocketAddr| site.nodes.iter().any(|node| node.name == address.to_string() && node.role == AWAY);
         let mut all = spec.servers.clone();
         all.sort_by_key(|address| !is_leader(address));
         match &self.options.servers {
-            Some(Servers::Word(Which::Each)) => Ok(all),
-            Some(Servers::Word(Which::Leader)) | None => Ok(all.into_iter().take(1).collect()),
+            Some(Servers::Word(Which::Each)) => Ok(all.into_iter().filter(|address| !is_away(address)).collect()),
+            Some(Servers::Word(Which::Leader)) | None => {
+                Ok(all.into_iter().filter(|address| !is_away(address)).take(1).collect())
+            }
             Some(Servers::List(wanted)) => match wanted.iter().find(|address| !all.contains(address)) {
                 Some(stranger) => Err(format!("the probe was to ask {stranger}, which is no server of the target")),
-                None => Ok(wanted.clone()),
+                None => Ok(wanted.iter().copied().filter(|address| !is_away(address)).collect()),
             },
         }
     }
