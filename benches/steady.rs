@@ -11,7 +11,7 @@ use rampart::{
     config::Config,
     engine,
     model::{Phase, RunEvent, RunId},
-    scenario::{Origin, Scenario, plan},
+    scenario::{Origin, Scenario, Surroundings, plan},
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -56,7 +56,7 @@ async fn main() {
     let domains: u64 = std::env::var("RAMPART_BENCH_DOMAINS").ok().and_then(|n| n.parse().ok()).unwrap_or(DOMAINS);
     let scenario = Scenario::parse(&scenario(domains)).expect("the scenario is right");
     let config = Config::parse(CONFIG).expect("the configuration is right");
-    let plan = plan(&scenario, &config, Origin::LocalUser, None).expect("the plan is right");
+    let plan = plan(&scenario, &config, Origin::LocalUser, &Surroundings::default()).expect("the plan is right");
     let asked = plan.scenario.workload.demand(domains).writes_per_s;
     let (sender, mut events) = mpsc::channel(256);
     let run = tokio::spawn(engine::run(plan, RunId::new(), sender, CancellationToken::new()));

@@ -2,8 +2,10 @@
 //! No clock and no I/O; sees only what is stored, so that a verdict can be judged again later.
 
 pub mod actions;
+pub mod arms;
 pub mod attribution;
 pub mod controller;
+pub mod differences;
 pub mod guards;
 pub mod judge;
 pub mod leadership;

@@ -63,6 +63,8 @@ pub fn conclude(question: &Question<'_>, history: &[Trial], stop: StopCode) -> V
         baseline: baseline(question),
         exit_code: 0,
         actions: actions::told(question.actions, history, told_operation(question.rules), question.unit),
+        arms: Vec::new(),
+        findings: Vec::new(),
         steps: history.to_vec(),
     };
     verdict.exit_code = exit_code(&verdict);

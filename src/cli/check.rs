@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
 
 use super::{ConfigFile, read_scenario};
 use crate::{
-    sample::open_files,
+    runs::surroundings,
     scenario::{self, Origin, Scenario, plan::Outline},
 };
 
@@ -24,9 +24,8 @@ pub(super) struct Arguments {
 pub(super) fn check(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = arguments.config.load()?;
     let text = read_scenario(&arguments.scenario)?;
-    let open_files = open_files().and_then(|(_, limit)| limit);
     let outline = Scenario::parse(&text)
-        .and_then(|scenario| scenario::plan(&scenario, &config, Origin::LocalUser, open_files))
+        .and_then(|scenario| scenario::plan(&scenario, &config, Origin::LocalUser, &surroundings()))
         .map_err(|faults| anyhow::anyhow!("{} is not sound:\n{faults}", arguments.scenario.display()))?
         .outline;
     if arguments.json {
@@ -44,6 +43,9 @@ fn words(outline: &Outline) -> String {
     let _ = writeln!(text, "{}: {} on {kind} {}", outline.scenario, outline.workload, outline.target);
     let ladder: Vec<String> = outline.ladder.iter().map(u64::to_string).collect();
     let _ = writeln!(text, "ladder: {} {} (0 is the empty target)", shorten(&ladder), outline.unit);
+    if !outline.arms.is_empty() {
+        let _ = writeln!(text, "arms: {}", arms(outline));
+    }
     let _ = writeln!(text, "at the longest: {}", duration(outline.longest_s));
     for need in &outline.needs {
         let available = need.available.map_or_else(|| "known when the run begins".to_owned(), |n| n.to_string());
@@ -54,6 +56,16 @@ fn words(outline: &Outline) -> String {
         let _ = writeln!(text, "- {remark}");
     }
     text
+}
+
+/// `zoo_cfg.snapCount = 1000, 9000, 2 times each`.
+fn arms(outline: &Outline) -> String {
+    let first = outline.arms.iter().filter(|arm| arm.repetition == 1);
+    let values: Vec<&str> = first.map(|arm| arm.value.as_str()).filter(|value| !value.is_empty()).collect();
+    let times = outline.arms.iter().map(|arm| arm.repetition).max().unwrap_or(0);
+    let setting = outline.arms.first().map_or("", |arm| arm.setting.as_str());
+    let what = if setting.is_empty() { "the same".to_owned() } else { format!("{setting} = {}", values.join(", ")) };
+    format!("{what}, {times} times each ({} launches)", outline.arms.len())
 }
 
 fn shorten(ladder: &[String]) -> String {

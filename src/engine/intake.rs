@@ -61,6 +61,8 @@ pub(super) struct Intake {
     pub(super) clock: Clock,
     events: mpsc::Sender<RunEvent>,
     cancel: CancellationToken,
+    /// The arm that everything belongs to.
+    pub(super) arm: u32,
     /// Absolute time at which the time budget is over.
     pub(super) budget_ns: i64,
     observations: mpsc::Receiver<(bool, Observation)>,
@@ -116,6 +118,7 @@ impl Intake {
             clock,
             events,
             cancel,
+            arm: 0,
             budget_ns: i64::MAX,
             observations,
             edges: watch::Sender::new(0),

@@ -1,5 +1,5 @@
-//! Clock and sockets: the life of a run, from launch to verdict. Tells everything as events, reads no database.
-//! `units` and `intake` are its hands and ears, `step` is one trial, `act` one with an action and `recovery` its end,
+//! Clock and sockets: what a run does, from launch to verdict. Tells everything as events, reads no database.
+//! `run` goes from arm to arm, this file has what stands while one is measured, `units` and `intake` are its hands and ears, `step` is one trial, `act` one with an action and `recovery` its end,
 //! `gather` what it saw, `vital_signs` whether the target lives, `guards` and `canary` whether it suffers, `site` where load
 //! comes from.
 
@@ -10,6 +10,7 @@ mod guards;
 mod intake;
 mod launched;
 mod recovery;
+mod run;
 mod site;
 mod step;
 pub mod units;
@@ -17,73 +18,23 @@ mod vital_signs;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-
 use crate::{
-    analysis::{
-        Trip, ValidityLimits, controller,
-        controller::Next,
-        judge::judge,
-        leadership::Rounds,
-        verdict::{Question, conclude},
-    },
+    analysis::{ValidityLimits, controller, controller::Next, judge::judge, leadership::Rounds},
     launch::{self, LaunchError, Managed},
-    model::{
-        Clock, Inventory, Outcome, Phase, RunEvent, RunId, StopCode, Trial, Verdict,
-        clock::{nanos, seconds_ns},
-    },
+    model::{Inventory, Outcome, Phase, RunEvent, RunId, StopCode, Trial, clock::nanos},
     scenario::{Plan, PlannedTarget},
     target::{Claim, Counts, Target, TargetError},
     workload::Site,
 };
 use intake::{Ended, Intake};
 use launched::Launched;
+pub use run::run;
 use units::Units;
 
 /// How long traffic may take to cease.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// Between two looks at a target that another run holds.
 const LOCK_RETRY: Duration = Duration::from_secs(2);
-
-/// Executes a plan to its verdict, which is also the last event. Always cleans up; ends early when `cancel` is
-/// cancelled (`user_abort`) or when nobody receives the events any more.
-pub async fn run(plan: Plan, run: RunId, events: mpsc::Sender<RunEvent>, cancel: CancellationToken) -> Verdict {
-    let clock = Clock::start();
-    let intake = Intake::new(clock, events, cancel);
-    let mut history = Vec::new();
-    let mut shared_machine = plan.outline.managed;
-    let (intake, stop, reason) = match Floor::open(&plan, run, intake).await {
-        Ok(mut floor) => {
-            shared_machine = floor.inventory.shares_machine();
-            let stop = floor.climb(&mut history).await;
-            (floor.close().await, stop, None)
-        }
-        Err((intake, stop, reason)) => (*intake, stop, Some(reason)),
-    };
-    let reason = reason.or_else(|| {
-        let ended = [(StopCode::UserAbort, "someone stopped it"), (StopCode::TimeBudget, "its time budget was over")];
-        let ended = ended.iter().find(|(code, _)| *code == stop).map(|(_, words)| (*words).to_owned());
-        ended.or_else(|| intake.guards.trip().filter(|_| stop == StopCode::SafetyAbort).map(Trip::words))
-    });
-    let verdict = conclude(
-        &Question {
-            run,
-            arm: 0,
-            axis: &plan.outline.axis,
-            unit: &plan.outline.unit,
-            rules: &plan.scenario.rules,
-            actions: &plan.scenario.actions,
-            required: plan.scenario.required,
-            shared_machine,
-            reason: reason.as_deref(),
-        },
-        &history,
-        stop,
-    );
-    intake.tell(RunEvent::Verdict { at_ns: clock.now_ns(), verdict: Box::new(verdict.clone()) }).await;
-    verdict
-}
 
 /// Everything that stands while an arm is measured.
 pub(crate) struct Floor {
@@ -113,12 +64,9 @@ type NotOpened = (Box<Intake>, StopCode, String);
 
 impl Floor {
     /// Launches, looks at the target, locks it, starts samplers and units.
-    async fn open(plan: &Plan, run: RunId, mut intake: Intake) -> Result<Self, NotOpened> {
+    async fn open(plan: &Plan, planned: &PlannedTarget, run: RunId, mut intake: Intake) -> Result<Self, NotOpened> {
         let clock = intake.clock;
-        if let Some(budget_s) = plan.scenario.time_budget_s {
-            intake.budget_ns = clock.now_ns().saturating_add(seconds_ns(budget_s));
-        }
-        let (spec, managed) = match &plan.target {
+        let (spec, managed) = match planned {
             PlannedTarget::Use(spec) => (spec.clone(), None),
             PlannedTarget::Launch(recipe) => {
                 tell_phase(&intake, Phase::Launching).await;
@@ -347,7 +295,7 @@ async fn tell_phase(intake: &Intake, phase: Phase) {
 
 async fn tell_phase_until(intake: &Intake, phase: Phase, until_ns: Option<i64>) {
     let at_ns = intake.clock.now_ns();
-    intake.tell(RunEvent::Phase { at_ns, phase, arm: 0, step: 0, trial: 0, load: 0, until_ns }).await;
+    intake.tell(RunEvent::Phase { at_ns, phase, arm: intake.arm, step: 0, trial: 0, load: 0, until_ns }).await;
 }
 
 /// Says for whom the run waits, once for each holder: it may be a long time.

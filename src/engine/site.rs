@@ -115,7 +115,7 @@ fn timeout_note(asked_ms: u64, inventory: &Inventory) -> Option<String> {
 }
 
 /// A seed of the run's own, the same when the run is looked at again.
-fn seed(run: RunId) -> u64 {
+pub(super) fn seed(run: RunId) -> u64 {
     u64::from_str_radix(&run.short(), 16).unwrap_or(0)
 }
 

@@ -57,7 +57,7 @@ impl Floor {
     pub(super) fn begun(&self, load: u64, step: u32, trial: u32) -> Trial {
         let started_ns = self.intake.clock.now_ns();
         Trial {
-            arm: 0,
+            arm: self.intake.arm,
             step,
             trial,
             load,

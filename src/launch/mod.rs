@@ -4,6 +4,7 @@
 mod command;
 mod command_recipe;
 mod control;
+mod java;
 mod local;
 mod maven;
 pub mod named_command;
@@ -28,11 +29,12 @@ use crate::{
 };
 pub use command::ByCommand;
 pub use command_recipe::CommandRecipe;
+pub use java::{InstalledJava, installed as installed_javas};
 pub use local::Local;
 pub use named_command::NamedCommand;
 pub use orphan::{managed_base, reap, reap_orphans};
 pub use recipe::Recipe;
-pub use settings::{HEAP_MIB, LAUNCHERS, NODES};
+pub use settings::{HEAP_MIB, LAUNCHERS, NODES, flat as flat_settings};
 
 /// The launcher of a recipe, which is checked first.
 ///

@@ -108,7 +108,7 @@ impl Recipe {
     }
 
     /// The recipe with settings of a scenario over its own: `heap_mib`, `nodes`, `version`, `jvm_args` (an array, or
-    /// words divided by spaces), `java`, `zoo_cfg.KEY`, `system_properties.KEY`; the last two may also be tables.
+    /// words divided by spaces), `java`, `java_home` (the folder above `bin/java`), `zoo_cfg.KEY`, `system_properties.KEY`; the last two may also be tables.
     /// Unless `allow_everything` (the local user), only names that [`Recipe::allow`] lists. For the launcher `command`
     /// any name that it lists, and no other.
     ///
@@ -120,11 +120,7 @@ impl Recipe {
         allow_everything: bool,
     ) -> Result<Self, LaunchError> {
         let mut recipe = self.clone();
-        let mut flat = BTreeMap::new();
-        for (name, value) in settings {
-            flatten(name, value, &mut flat);
-        }
-        for (name, value) in flat {
+        for (name, value) in flat(settings) {
             let needs_leave = !allow_everything || recipe.command.is_some();
             if needs_leave && !self.allows(&name) {
                 let allowed = match self.allow.as_slice() {
@@ -163,6 +159,7 @@ impl Recipe {
             }
             None if name == "version" => self.version = Some(plain(value)),
             None if name == "java" => self.java = Some(plain(value)),
+            None if name == "java_home" => self.java = Some(format!("{}/bin/java", plain(value).trim_end_matches('/'))),
             None if name == "jvm_args" => {
                 self.jvm_args = match value.as_array() {
                     Some(words) => words.iter().map(plain).collect(),
@@ -176,12 +173,22 @@ impl Recipe {
                 self.system_properties.insert(key.to_owned(), plain(value));
             }
             None | Some(_) => {
-                let allowed = "heap_mib, nodes, version, jvm_args, java, zoo_cfg.KEY, system_properties.KEY";
+                let allowed = "heap_mib, nodes, version, jvm_args, java, java_home, zoo_cfg.KEY, system_properties.KEY";
                 return Err(refused(name, &plain(value), allowed.to_owned()));
             }
         }
         Ok(())
     }
+}
+
+/// Settings by their whole names.
+#[must_use]
+pub fn flat(settings: &BTreeMap<String, toml::Value>) -> BTreeMap<String, toml::Value> {
+    let mut flat = BTreeMap::new();
+    for (name, value) in settings {
+        flatten(name, value, &mut flat);
+    }
+    flat
 }
 
 /// `a = { b = { c = 1 } }` is the setting `a.b.c`, as TOML itself reads `a.b.c = 1`.
@@ -292,6 +299,8 @@ mod tests {
         assert_eq!(changed.heap_mib, 256);
         assert_eq!(changed.jvm_args, ["-XX:+UseSerialGC"]);
         assert_eq!(changed.java.as_deref(), Some("/opt/java"));
+        let by_home = recipe().with_settings(&settings("java_home = '/opt/jdk/'"), true).unwrap();
+        assert_eq!(by_home.java.as_deref(), Some("/opt/jdk/bin/java"));
         assert_eq!(changed.zoo_cfg["snapCount"], "1000");
         assert_eq!(changed.zoo_cfg["tickTime"], "500");
         assert_eq!(changed.system_properties["zookeeper.forceSync"], "no");
@@ -398,7 +407,7 @@ mod tests {
     #[test]
     fn unknown_names_say_what_there_is() {
         let error = recipe().with_settings(&settings("heap = 1"), true).unwrap_err().to_string();
-        let known = "allowed: heap_mib, nodes, version, jvm_args, java, zoo_cfg.KEY, system_properties.KEY";
+        let known = "allowed: heap_mib, nodes, version, jvm_args, java, java_home, zoo_cfg.KEY, system_properties.KEY";
         assert!(error.ends_with(known), "{error}");
         let error = Recipe { launcher: "ssh".to_owned(), ..recipe() }.check().unwrap_err().to_string();
         assert_eq!(

@@ -2,6 +2,7 @@
 //! Depends on nothing else in the crate; does no I/O.
 
 pub mod action;
+pub mod arm;
 pub mod clock;
 pub mod event;
 pub mod fault;
@@ -16,6 +17,7 @@ pub mod trial;
 pub mod verdict;
 
 pub use action::{ActionReport, Deed, Victim};
+pub use arm::{Arm, ArmResult, Finding};
 pub use clock::Clock;
 pub use event::{HistogramRecord, Phase, RunEvent};
 pub use fault::{Fault, Faults};

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Reading, RunId, Trial};
+use super::{ArmResult, Finding, Reading, RunId, Trial};
 
 macro_rules! codes {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident => $word:literal,)+ }) => {
@@ -141,6 +141,12 @@ pub struct Verdict {
     /// What the scenario did to the target on purpose and what came of it, a sentence each.
     #[serde(default)]
     pub actions: Vec<String>,
+    /// What each arm found, of a run that has several; the run's own bounds are then the lowest of them.
+    #[serde(default)]
+    pub arms: Vec<ArmResult>,
+    /// What the arms show together, the most telling first.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
     pub steps: Vec<Trial>,
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 use crate::{
     model::{Clock, RunEvent, RunId, Sample, Status, StopCode, Trial, Validity, Verdict},
     scenario::plan::Outline,
-    store::{Store, StoreError, Write, chunks, events, histograms, launched, rows::PhaseNow, runs, trials},
+    store::{Store, StoreError, Write, arms, chunks, events, histograms, launched, rows::PhaseNow, runs, trials},
 };
 
 /// What a follower hears: a stored event with its number, or a passing one (samples, progress) without.
@@ -122,9 +122,10 @@ impl Journal {
         events::insert(&mut tx, run, seq, at_ns, kind, &json).await?;
         let mut phase_now = None;
         match &event {
-            RunEvent::Phase { at_ns, phase, arm: _, step, trial, load, until_ns } => {
-                let (phase, step, trial, load) = (*phase, *step, *trial, *load);
-                let now = PhaseNow { phase, step, trial, load, since_ns: *at_ns, until_ns: *until_ns, confirmed: None };
+            RunEvent::Phase { at_ns, phase, arm, step, trial, load, until_ns } => {
+                let (phase, arm, step, trial, load) = (*phase, *arm, *step, *trial, *load);
+                let now =
+                    PhaseNow { phase, arm, step, trial, load, since_ns: *at_ns, until_ns: *until_ns, confirmed: None };
                 runs::set_phase(&mut tx, run, &now).await?;
                 phase_now = Some(now);
             }
@@ -132,7 +133,10 @@ impl Journal {
                 let (pid, process_started_s) = (*pid, *process_started_s);
                 launched::insert(&mut tx, &launched::Launched { run, pid, process_started_s, dir: dir.into() }).await?;
             }
-            RunEvent::Inventory { at_ns: _, inventory } => runs::set_inventory(&mut tx, run, inventory).await?,
+            RunEvent::Inventory { at_ns: _, inventory } => {
+                runs::set_inventory(&mut tx, run, inventory).await?;
+                arms::insert(&mut tx, run, self.arm, inventory).await?;
+            }
             RunEvent::Root { at_ns: _, root } => runs::set_root(&mut tx, run, root).await?,
             RunEvent::Trial { trial, histograms } => {
                 trials::insert(&mut tx, run, seq, trial).await?;
@@ -262,6 +266,8 @@ pub(super) fn never_began(run: RunId, outline: &Outline) -> Verdict {
         baseline: String::new(),
         exit_code: 8,
         actions: Vec::new(),
+        arms: Vec::new(),
+        findings: Vec::new(),
         steps: Vec::<Trial>::new(),
     }
 }

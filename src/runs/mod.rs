@@ -18,7 +18,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use journal::Live;
 pub use recover::Recovered;
-pub use seams::{CleanFn, EngineFn, PlanFn, ReapAllFn, ReapFn, Seams};
+pub use seams::{CleanFn, EngineFn, PlanFn, ReapAllFn, ReapFn, Seams, surroundings};
 
 use crate::{
     config::Config,

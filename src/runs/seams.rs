@@ -14,7 +14,7 @@ use crate::{
     config::Config,
     launch::Orphan,
     model::{RunEvent, RunId, Verdict},
-    scenario::{Faults, Origin, Plan, Scenario},
+    scenario::{Faults, Origin, Plan, Scenario, Surroundings},
     target::{CleanPace, TargetSpec},
 };
 
@@ -50,8 +50,7 @@ impl Default for Seams {
     fn default() -> Self {
         Self {
             plan: Arc::new(|text, config, origin| {
-                let limit = crate::sample::open_files().and_then(|(_, limit)| limit);
-                crate::scenario::plan(&Scenario::parse(text)?, config, origin, limit)
+                crate::scenario::plan(&Scenario::parse(text)?, config, origin, &surroundings())
             }),
             engine: Arc::new(|plan, run, events, cancel| Box::pin(crate::engine::run(plan, run, events, cancel))),
             reap: Arc::new(crate::launch::reap),
@@ -59,6 +58,13 @@ impl Default for Seams {
             clean: Arc::new(|name, spec, dead| Box::pin(clean(name, spec, dead))),
         }
     }
+}
+
+/// What plans have to know of this machine.
+#[must_use]
+pub fn surroundings() -> Surroundings {
+    let open_files = crate::sample::open_files().and_then(|(_, limit)| limit);
+    Surroundings { open_files, javas: crate::launch::installed_javas() }
 }
 
 /// How long the lease of a run that is surely dead is waited for: servers end sessions late, and round their timeouts.

@@ -183,7 +183,7 @@ pub(super) fn longest_s(scenario: &Scenario, config: &Config) -> f64 {
 mod tests {
     use crate::{
         config::Config,
-        scenario::{Origin, Plan, Scenario, plan},
+        scenario::{Origin, Plan, Scenario, Surroundings, plan},
     };
 
     const ENSEMBLE: &str = "name = \"a\"\n[target]\nkind = \"zookeeper\"\nlaunch = \"local-ensemble\"\n[load]\n\
@@ -193,7 +193,7 @@ mod tests {
     fn planned(scenario: &str, config: &str) -> Result<Plan, String> {
         let config = Config::parse(config).unwrap();
         let scenario = Scenario::parse(scenario).map_err(|faults| faults.to_string())?;
-        plan(&scenario, &config, Origin::LocalUser, None).map_err(|faults| faults.to_string())
+        plan(&scenario, &config, Origin::LocalUser, &Surroundings::default()).map_err(|faults| faults.to_string())
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::guards::Guarded;
+use super::{guards::Guarded, sweep::Sweep};
 use crate::analysis::{Action, Rule};
 
 /// A scenario file.
@@ -25,6 +25,8 @@ pub(super) struct File {
     pub(super) action: Vec<Action>,
     #[serde(default)]
     pub(super) guards: BTreeMap<String, Guarded>,
+    #[serde(default)]
+    pub(super) sweep: Option<Sweep>,
     #[serde(default)]
     pub(super) require: Require,
     #[serde(default)]

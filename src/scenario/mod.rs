@@ -6,8 +6,9 @@ mod file;
 mod guards;
 pub mod plan;
 mod read;
+pub mod sweep;
 
-pub use plan::{Origin, Plan, PlannedTarget, plan};
+pub use plan::{Origin, Plan, PlannedArm, PlannedTarget, Surroundings, plan};
 pub use read::{Scenario, TargetChoice};
 
 pub use crate::model::{Fault, Faults};

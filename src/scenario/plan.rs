@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Scenario, TargetChoice, actions, guards};
+use super::{Scenario, TargetChoice, actions, guards, sweep};
 use crate::{
     config::{Config, Document},
-    launch::{LaunchError, NamedCommand, Recipe},
-    model::{Fault, Faults},
+    launch::{InstalledJava, LaunchError, NamedCommand, Recipe},
+    model::{Arm, Fault, Faults},
     target::TargetSpec,
 };
 
@@ -27,6 +27,9 @@ pub struct Outline {
     pub unit: String,
     /// The loads in the order in which they are tried; the first is 0, the empty target.
     pub ladder: Vec<u64>,
+    /// What is measured in turns, of a run that has several arms: all values once, then all once more.
+    #[serde(default)]
+    pub arms: Vec<Arm>,
     /// The longest that the run can take, in seconds, clean-up included.
     pub longest_s: u64,
     /// What the largest load needs, against what there is.
@@ -69,12 +72,29 @@ pub enum PlannedTarget {
     Launch(Box<Recipe>),
 }
 
+/// One arm: a target, measured once.
+#[derive(Debug, Clone)]
+pub struct PlannedArm {
+    pub arm: Arm,
+    pub target: PlannedTarget,
+}
+
+/// What a plan has to know of the machine that it will run on.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// This process's limit of open files, where it is known.
+    pub open_files: Option<u64>,
+    /// The Java runtimes that are installed.
+    pub javas: Vec<InstalledJava>,
+}
+
 /// A scenario brought together with a configuration: all that the engine needs.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub outline: Outline,
     pub scenario: Scenario,
-    pub target: PlannedTarget,
+    /// One, unless the scenario has a sweep.
+    pub arms: Vec<PlannedArm>,
     /// The configuration's commands that actions may run.
     pub commands: BTreeMap<String, NamedCommand>,
     /// How long the run may wait for a target that another run holds.
@@ -104,13 +124,15 @@ fn fill_max_s(scenario: &Scenario, from: u64, to: u64) -> f64 {
     scenario.fill_max_s.unwrap_or(FILL_GRACE_S + 4.0 * pace * members)
 }
 
-/// Brings a scenario and a configuration together. `open_files` is this process's limit, where it is known.
+/// Brings a scenario and a configuration together, on a machine.
 ///
 /// # Errors
 /// Every fault: an unknown target or recipe, a setting that the recipe does not allow.
-pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, open_files: Option<u64>) -> Result<Plan, Faults> {
+pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, surroundings: &Surroundings) -> Result<Plan, Faults> {
     let document = Document::parse(&scenario.text)?;
-    let (name, target) = choose(scenario, config, origin).map_err(|fault| Faults(vec![document.locate(fault)]))?;
+    let located = |fault| Faults(vec![document.locate(fault)]);
+    let (name, target) = choose(scenario, config, origin).map_err(located)?;
+    let arms = arms(scenario, &target, origin, surroundings).map_err(located)?;
     let launched = match &target {
         PlannedTarget::Launch(recipe) => Some(recipe.as_ref()),
         PlannedTarget::Use(_) => None,
@@ -137,6 +159,7 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, open_files: Op
     }
     remarks.extend(actions::remarks(scenario, launched));
     remarks.extend(guards::remark(&scenario.guards));
+    remarks.extend(scenario.sweep.as_ref().map(|sweep| sweep::remark(sweep, arms.len())));
     let managed = launched.is_some();
     let outline = Outline {
         scenario: scenario.name.clone(),
@@ -146,14 +169,19 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, open_files: Op
         workload: scenario.workload.name().to_owned(),
         axis: axis.name.to_owned(),
         unit: axis.unit.to_owned(),
-        longest_s: longest_s(scenario, &ladder, managed, actions::longest_s(scenario, config)),
+        longest_s: longest_s(scenario, &ladder, managed, actions::longest_s(scenario, config), arms.len()),
         ladder,
+        arms: if scenario.sweep.is_some() {
+            arms.iter().map(|planned| planned.arm.clone()).collect()
+        } else {
+            Vec::new()
+        },
         needs: vec![
             Need { what: "sessions".to_owned(), needed: demand.sessions, available: None },
             Need {
                 what: "open files of this process".to_owned(),
                 needed: demand.sessions + OWN_FILES,
-                available: open_files,
+                available: surroundings.open_files,
             },
         ],
         remarks,
@@ -162,7 +190,24 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, open_files: Op
         Origin::Network => WAIT_FOR_TARGET,
         Origin::LocalUser => Duration::ZERO,
     };
-    Ok(Plan { outline, scenario: scenario.clone(), target, commands: config.commands.clone(), wait_for_target })
+    Ok(Plan { outline, scenario: scenario.clone(), arms, commands: config.commands.clone(), wait_for_target })
+}
+
+/// One arm of the target itself, or those of the sweep.
+fn arms(
+    scenario: &Scenario,
+    target: &PlannedTarget,
+    origin: Origin,
+    surroundings: &Surroundings,
+) -> Result<Vec<PlannedArm>, Fault> {
+    let (Some(sweep), PlannedTarget::Launch(recipe)) = (&scenario.sweep, target) else {
+        let arm = Arm { number: 0, setting: String::new(), value: String::new(), repetition: 1 };
+        return Ok(vec![PlannedArm { arm, target: target.clone() }]);
+    };
+    let arms = sweep::arms(sweep, recipe, origin == Origin::LocalUser, surroundings)?;
+    let planned =
+        |made: sweep::ArmToLaunch| PlannedArm { arm: made.arm, target: PlannedTarget::Launch(Box::new(made.recipe)) };
+    Ok(arms.into_iter().map(planned).collect())
 }
 
 fn choose(scenario: &Scenario, config: &Config, origin: Origin) -> Result<(String, PlannedTarget), Fault> {
@@ -219,13 +264,14 @@ fn list<'n>(names: impl Iterator<Item = &'n String>) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Every step measured twice, filled as slowly as it may be, then cleaned up as slowly as it may be.
-fn longest_s(scenario: &Scenario, ladder: &[u64], managed: bool, actions_s: f64) -> u64 {
+/// Every step measured twice, filled as slowly as it may be, then cleaned up as slowly as it may be; each arm so.
+fn longest_s(scenario: &Scenario, ladder: &[u64], managed: bool, actions_s: f64, arms: usize) -> u64 {
     let hold = scenario.settle_s + scenario.measure_s;
     let steps: f64 = ladder.windows(2).map(|pair| fill_max_s(scenario, pair[0], pair[1]) + 2.0 * hold).sum();
-    let run = scenario.warm_up_s + steps + actions_s + 2.0 * hold + if managed { LAUNCH_MAX_S } else { 0.0 };
-    let run = scenario.time_budget_s.map_or(run, |budget| budget.min(run));
     let clean = if managed { 10.0 } else { scenario.clean_pace.limit.as_secs_f64() };
+    let arm = scenario.warm_up_s + steps + actions_s + 2.0 * hold + if managed { LAUNCH_MAX_S } else { 0.0 };
+    let run = arm * arms as f64 + clean * arms.saturating_sub(1) as f64;
+    let run = scenario.time_budget_s.map_or(run, |budget| budget.min(run));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

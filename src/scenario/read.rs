@@ -6,6 +6,7 @@ use super::{
     actions,
     file::{File, Kind, Load},
     guards,
+    sweep::{self, Sweep},
 };
 use crate::{
     analysis::{Action, Guard, Ladder, Rule, Threshold, rules},
@@ -36,6 +37,8 @@ pub struct Scenario {
     pub actions: Vec<Action>,
     /// What stops the run for the target's sake.
     pub guards: BTreeMap<Guard, Threshold>,
+    /// What varies between the arms of a run that has several.
+    pub sweep: Option<Sweep>,
     pub required: Option<u64>,
     pub time_budget_s: Option<f64>,
     pub clean_pace: CleanPace,
@@ -119,6 +122,9 @@ impl Checks {
         self.rules(file, &probes, ladder.as_ref());
         self.faults.extend(actions::faults(&file.action, ladder.as_ref(), file.target.launch.is_some()));
         let guards = self.guards(file);
+        if let Some(sweep) = &file.sweep {
+            self.faults.extend(sweep::faults(sweep, target.as_ref()));
+        }
         let warm_up_s = file.load.warm_up_s.unwrap_or(if file.target.launch.is_some() { WARM_UP_S } else { 0.0 });
         self.within("load.warm_up_s", warm_up_s, 0.0, 3_600.0);
         self.within("load.settle_s", file.load.settle_s, 0.0, 86_400.0);
@@ -159,6 +165,7 @@ impl Checks {
             rules: file.rule.clone(),
             actions: file.action.clone(),
             guards,
+            sweep: file.sweep.clone(),
             required: file.require.capacity,
             time_budget_s: file.limits.time_budget_s,
             clean_pace: CleanPace {

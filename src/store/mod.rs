@@ -1,5 +1,6 @@
 //! SQLite: one writer, many readers, one file a table. Knows the model and the scenario's outline; starts nothing.
 
+pub mod arms;
 pub mod chunks;
 mod error;
 pub mod events;
@@ -146,6 +147,7 @@ impl Store {
         let mut tx = self.readers.begin().await?;
         let Some(mut detail) = runs::detail(&mut tx, run).await? else { return Ok(None) };
         detail.trials = trials::of(&mut tx, run).await?;
+        detail.inventories = arms::of(&mut tx, run).await?;
         detail.notes = events::notes(&mut tx, run).await?;
         Ok(Some(detail))
     }

@@ -1,5 +1,7 @@
 //! What is read back: one run in a list, one run whole, one series.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -36,6 +38,8 @@ pub struct RunRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PhaseNow {
     pub phase: Phase,
+    #[serde(default)]
+    pub arm: u32,
     pub step: u32,
     pub trial: u32,
     pub load: u64,
@@ -53,6 +57,8 @@ pub struct RunDetail {
     pub scenario_text: String,
     pub outline: Outline,
     pub inventory: Option<Inventory>,
+    /// Of each arm, by its number; `inventory` is that of the arm that was launched last.
+    pub inventories: BTreeMap<u32, Inventory>,
     pub phase: Option<PhaseNow>,
     /// Measured so far, in order; void and repeated trials too.
     pub trials: Vec<Trial>,
@@ -61,6 +67,35 @@ pub struct RunDetail {
     pub notes: Vec<(i64, String)>,
     /// The sequence number of the newest stored event: where a follower goes on.
     pub last_seq: u64,
+}
+
+impl RunDetail {
+    /// Whether the run measures its target in several forms, or several times.
+    #[must_use]
+    pub fn has_arms(&self) -> bool {
+        !self.outline.arms.is_empty()
+    }
+
+    /// The run as if it had only this arm: its trials, what it ran on, its own verdict. `None` without such an arm.
+    #[must_use]
+    pub fn of_arm(&self, arm: u32) -> Option<Self> {
+        self.outline.arms.iter().find(|known| known.number == arm)?;
+        let trials: Vec<Trial> = self.trials.iter().filter(|trial| trial.arm == arm).cloned().collect();
+        let result = self.verdict.as_ref().and_then(|verdict| verdict.arms.iter().find(|of| of.arm.number == arm));
+        let verdict = result.map(|result| Verdict { steps: trials.clone(), ..result.verdict.clone() });
+        Some(Self {
+            run: self.run.clone(),
+            scenario_text: self.scenario_text.clone(),
+            outline: Outline { arms: Vec::new(), ..self.outline.clone() },
+            inventory: self.inventories.get(&arm).cloned(),
+            inventories: BTreeMap::new(),
+            phase: self.phase.clone().filter(|phase| phase.arm == arm),
+            trials,
+            verdict,
+            notes: self.notes.clone(),
+            last_seq: self.last_seq,
+        })
+    }
 }
 
 /// One series, in time order.

@@ -255,6 +255,7 @@ pub async fn detail(db: &mut SqliteConnection, run: RunId) -> Result<Option<RunD
         scenario_text: row.try_get("scenario_text")?,
         outline: from_json("an outline", row.try_get("outline")?)?,
         inventory: inventory.map(|text| from_json("an inventory", &text)).transpose()?,
+        inventories: std::collections::BTreeMap::new(),
         phase: phase.map(|text| from_json("a phase", &text)).transpose()?,
         trials: Vec::new(),
         verdict: verdict_of(&row)?,

@@ -335,6 +335,8 @@ pub(crate) fn verdict(run: RunId) -> Verdict {
         baseline: "step 0, the empty target".to_owned(),
         exit_code: 0,
         actions: Vec::new(),
+        arms: Vec::new(),
+        findings: Vec::new(),
         steps: vec![trial(1, 10)],
     }
 }

@@ -15,7 +15,7 @@ use rampart::{
     config::Config,
     engine,
     model::{CountCheck, Phase, RunEvent, RunId, Trial, Verdict},
-    scenario::{Origin, Plan, Scenario, plan},
+    scenario::{Origin, Plan, Scenario, Surroundings, plan},
     target::zookeeper::four_letter::ask,
 };
 use tokio::{
@@ -61,7 +61,7 @@ pub fn recipe(more: &str) -> String {
 /// A plan of the local user.
 pub fn planned(scenario: &str, config: &str) -> Plan {
     let scenario = Scenario::parse(scenario).unwrap();
-    plan(&scenario, &Config::parse(config).unwrap(), Origin::LocalUser, None).unwrap()
+    plan(&scenario, &Config::parse(config).unwrap(), Origin::LocalUser, &Surroundings::default()).unwrap()
 }
 
 /// A run under way.

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use rampart::{
     config::Config,
     model::{IncidentKind, Outcome, Phase, RunEvent, Status, StopCode, Verdict},
-    scenario::{Origin, Scenario, plan},
+    scenario::{Origin, Scenario, Surroundings, plan},
     target::{CleanPace, Target as _, zookeeper::Zookeeper, zookeeper::ZookeeperSpec},
 };
 use sysinfo::Signal;
@@ -343,12 +343,16 @@ fn a_request_may_not_set_what_its_recipe_does_not_allow() {
     let text =
         scenario(&format!("launch = \"tiny\"\n[target.settings]\njvm_args = [\"{value}\"]"), LEVELS, RESTING, "");
     let (wanted, config) = (Scenario::parse(&text).unwrap(), Config::parse(&recipe("")).unwrap());
-    let faults = plan(&wanted, &config, Origin::Network, None).unwrap_err();
+    let faults = plan(&wanted, &config, Origin::Network, &Surroundings::default()).unwrap_err();
     assert_eq!((faults.0.len(), faults.0[0].field.as_str()), (1, "target.settings.jvm_args"));
     contains(&faults.to_string(), &["line 6", value, "allowed: heap_mib, zoo_cfg.snapCount"]);
-    assert!(plan(&wanted, &config, Origin::LocalUser, None).is_ok(), "the local user could start it anyway");
+    assert!(
+        plan(&wanted, &config, Origin::LocalUser, &Surroundings::default()).is_ok(),
+        "the local user could start it anyway"
+    );
     let text = text.replace("jvm_args = [\"", "zoo_cfg.dynamicConfigFile = \"").replace("\"]", "\"");
-    let faults = plan(&Scenario::parse(&text).unwrap(), &config, Origin::Network, None).unwrap_err();
+    let faults =
+        plan(&Scenario::parse(&text).unwrap(), &config, Origin::Network, &Surroundings::default()).unwrap_err();
     contains(&faults.to_string(), &["target.settings.zoo_cfg.dynamicConfigFile", value, "allowed: heap_mib"]);
 }
 

@@ -39,6 +39,7 @@ mod secure;
 mod store;
 mod stored;
 mod stream;
+mod sweep;
 mod versions;
 #[path = "../../crates/zk-wire/tests/zookeeper/mod.rs"]
 mod zookeeper;

@@ -139,7 +139,8 @@ impl Stored {
 fn the_scenario_of_these_tests_has_no_fault() {
     let config = Config::load(None).unwrap();
     let scenario = Scenario::parse(SCENARIO).unwrap();
-    rampart::scenario::plan(&scenario, &config, Origin::Network, Some(100_000)).unwrap();
+    let surroundings = rampart::scenario::Surroundings { open_files: Some(100_000), ..Default::default() };
+    rampart::scenario::plan(&scenario, &config, Origin::Network, &surroundings).unwrap();
     let _: &BTreeMap<String, Recipe> = &config.recipes;
 }
 

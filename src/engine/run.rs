@@ -1,0 +1,99 @@
+//! The life of a run: its arms one after the other, each launched, filled and measured, then what they say together.
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{Floor, intake::Intake, site};
+use crate::{
+    analysis::{
+        Trip, arms,
+        verdict::{Question, conclude},
+    },
+    model::{Arm, ArmResult, Clock, Inventory, RunEvent, RunId, StopCode, Trial, Verdict, clock::seconds_ns},
+    scenario::{Plan, PlannedArm},
+};
+
+/// Executes a plan to its verdict, which is also the last event. Always cleans up; ends early when `cancel` is
+/// cancelled (`user_abort`) or when nobody receives the events any more. An arm that fails leaves the others alone.
+pub async fn run(plan: Plan, run: RunId, events: mpsc::Sender<RunEvent>, cancel: CancellationToken) -> Verdict {
+    let clock = Clock::start();
+    let budget_ns =
+        plan.scenario.time_budget_s.map_or(i64::MAX, |budget_s| clock.now_ns().saturating_add(seconds_ns(budget_s)));
+    let mut results = Vec::new();
+    for planned in in_order(&plan, run) {
+        if !results.is_empty() && clock.now_ns() >= budget_ns {
+            break;
+        }
+        let mut intake = Intake::new(clock, events.clone(), cancel.clone());
+        (intake.arm, intake.budget_ns) = (planned.arm.number, budget_ns);
+        let result = measure(&plan, planned, run, intake).await;
+        let over = ends_run(result.verdict.stop_code);
+        results.push(result);
+        if over {
+            break;
+        }
+    }
+    let verdict = match (&plan.scenario.sweep, results.as_slice()) {
+        (None, [only]) => only.verdict.clone(),
+        _ => arms::conclude(results, plan.arms.len())
+            .unwrap_or_else(|| conclude(&question(&plan, run, 0, None, true), &[], StopCode::NoData)),
+    };
+    // Nobody may be left to hear it.
+    let _ = events.send(RunEvent::Verdict { at_ns: clock.now_ns(), verdict: Box::new(verdict.clone()) }).await;
+    verdict
+}
+
+fn in_order(plan: &Plan, run: RunId) -> Vec<&PlannedArm> {
+    let Some(sweep) = &plan.scenario.sweep else { return plan.arms.iter().collect() };
+    let all: Vec<Arm> = plan.arms.iter().map(|planned| planned.arm.clone()).collect();
+    arms::order(&all, sweep.order, site::seed(run)).into_iter().filter_map(|at| plan.arms.get(at)).collect()
+}
+
+/// What ends the whole run and not only the arm.
+const fn ends_run(code: StopCode) -> bool {
+    matches!(code, StopCode::UserAbort | StopCode::TimeBudget | StopCode::SafetyAbort)
+}
+
+/// One arm, from launch to its own verdict.
+async fn measure(plan: &Plan, planned: &PlannedArm, run: RunId, intake: Intake) -> ArmResult {
+    let mut history: Vec<Trial> = Vec::new();
+    let mut shared_machine = plan.outline.managed;
+    let mut leader = None;
+    let (intake, stop, reason) = match Floor::open(plan, &planned.target, run, intake).await {
+        Ok(mut floor) => {
+            shared_machine = floor.inventory.shares_machine();
+            leader = leading(&floor.inventory).filter(|_| plan.outline.managed);
+            let stop = floor.climb(&mut history).await;
+            (floor.close().await, stop, None)
+        }
+        Err((intake, stop, reason)) => (*intake, stop, Some(reason)),
+    };
+    let reason = reason.or_else(|| {
+        let ended = [(StopCode::UserAbort, "someone stopped it"), (StopCode::TimeBudget, "its time budget was over")];
+        let ended = ended.iter().find(|(code, _)| *code == stop).map(|(_, words)| (*words).to_owned());
+        ended.or_else(|| intake.guards.trip().filter(|_| stop == StopCode::SafetyAbort).map(Trip::words))
+    });
+    let question = question(plan, run, planned.arm.number, reason.as_deref(), shared_machine);
+    ArmResult { arm: planned.arm.clone(), leader, verdict: conclude(&question, &history, stop) }
+}
+
+fn question<'a>(plan: &'a Plan, run: RunId, arm: u32, reason: Option<&'a str>, shared_machine: bool) -> Question<'a> {
+    Question {
+        run,
+        arm,
+        axis: &plan.outline.axis,
+        unit: &plan.outline.unit,
+        rules: &plan.scenario.rules,
+        actions: &plan.scenario.actions,
+        required: plan.scenario.required,
+        shared_machine,
+        reason,
+    }
+}
+
+/// The address of the server that leads before the load, without its port, which differs from launch to launch.
+fn leading(inventory: &Inventory) -> Option<String> {
+    let leads = |role: &str| role == "leader" || role == "standalone";
+    let name = &inventory.nodes.iter().find(|node| leads(&node.role))?.name;
+    Some(name.rsplit_once(':').map_or(name.as_str(), |(address, _)| address).to_owned())
+}
