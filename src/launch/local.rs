@@ -30,6 +30,8 @@ const PORT_TRIES: usize = 5;
 /// For one server, and for the election of several on a machine that they share with the driver.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const ENSEMBLE_READY_WITHIN: Duration = Duration::from_secs(120);
+/// How long the others wait for the server that shall lead.
+const FIRST_UP_WITHIN: Duration = Duration::from_secs(20);
 pub(super) const POLL: Duration = Duration::from_millis(50);
 
 /// Starts one standalone ZooKeeper on loopback, or an ensemble on loopback addresses.
@@ -103,7 +105,7 @@ impl Target {
     /// Starts all servers and waits until they serve. On every way out but `Ready`, they are gone again.
     async fn start_servers(&mut self) -> Result<Started, LaunchError> {
         let nodes = self.place()?;
-        let result = match self.spawn_all(nodes) {
+        let result = match self.spawn_all(nodes).await {
             Ok(()) => self.wait_ready().await,
             Err(error) => Err(error),
         };
@@ -121,13 +123,31 @@ impl Target {
         result
     }
 
-    fn spawn_all(&mut self, nodes: Vec<Node>) -> Result<(), LaunchError> {
-        for node in nodes {
+    /// The server with the highest id is up first: with equal data it then leads, launch after launch, so that what is
+    /// compared had the same leader.
+    async fn spawn_all(&mut self, nodes: Vec<Node>) -> Result<(), LaunchError> {
+        for (at, node) in nodes.into_iter().rev().enumerate() {
             node.write_files(&self.recipe).map_err(|error| io_error("writing a server's files", error))?;
             let process = self.spawn(&node)?;
-            self.servers.push(Server::new(node, process));
+            self.servers.insert(0, Server::new(node, process));
+            self.write_owner()?;
+            if at == 0 && self.recipe.nodes > 1 {
+                self.wait_up().await;
+            }
         }
-        self.write_owner()
+        Ok(())
+    }
+
+    /// Waits until the only server that was started answers, for a while: whether all is well is seen later.
+    async fn wait_up(&self) {
+        let since = Instant::now();
+        while let Some(server) = self.servers.first()
+            && since.elapsed() < FIRST_UP_WITHIN
+            && server.ended().is_none()
+            && matches!(ready::role(server.node.client).await, ready::Says::Nothing(_))
+        {
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     fn spawn(&self, node: &Node) -> Result<Process, LaunchError> {
