@@ -1,5 +1,6 @@
 //! The command line: serve, run, check, clean. The only place that speaks to the terminal, and the only one with `anyhow`.
 
+mod campaign;
 mod check;
 mod clean;
 mod ends;
@@ -35,6 +36,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Runs one scenario from here to its verdict; needs no server.
     Run(run::Arguments),
+    /// Runs scenarios one after the other, each at the load that an earlier one found, and prints one report.
+    Campaign(campaign::Arguments),
     /// Checks a scenario and prints its ladder, its longest duration and what it needs; touches no target.
     Check(check::Arguments),
     /// Asks a server whether it is well: exit code 0, or 10 when it cannot be reached.
@@ -88,6 +91,7 @@ pub fn main() -> ExitCode {
         match cli.command {
             Command::Serve(arguments) => serve::serve(arguments).await,
             Command::Run(arguments) => run::run(arguments).await,
+            Command::Campaign(arguments) => campaign::campaign(arguments).await,
             Command::Check(arguments) => check::check(&arguments),
             Command::Health(arguments) => Ok(health::health(arguments).await),
             Command::Clean(arguments) => clean::clean(arguments).await,

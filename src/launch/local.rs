@@ -144,7 +144,7 @@ impl Target {
         while let Some(server) = self.servers.first()
             && since.elapsed() < FIRST_UP_WITHIN
             && server.ended().is_none()
-            && matches!(ready::role(server.node.client).await, ready::Says::Nothing(_))
+            && matches!(ready::role(server.node.client).await, Says::Nothing(_))
         {
             tokio::time::sleep(POLL).await;
         }

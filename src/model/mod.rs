@@ -22,7 +22,7 @@ pub use clock::Clock;
 pub use event::{HistogramRecord, Phase, RunEvent};
 pub use fault::{Fault, Faults};
 pub use fingerprint::Fingerprint;
-pub use id::{RunId, RunState};
+pub use id::{CampaignId, RunId, RunState};
 pub use inventory::{HostFacts, HostInfo, Inventory, Limit, NodeInfo, Setting};
 pub use load::{Axis, Load};
 pub use metric::Sample;
