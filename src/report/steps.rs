@@ -12,13 +12,24 @@ pub fn representative(detail: &RunDetail) -> Vec<&Trial> {
     let mut steps: Vec<&Trial> = Vec::new();
     for trial in &detail.trials {
         match steps.iter_mut().find(|other| (other.arm, other.step) == (trial.arm, trial.step)) {
-            Some(other) if trial.outcome != Outcome::Void || other.outcome == Outcome::Void => *other = trial,
+            Some(other) if speaks_for(detail, trial, other) => *other = trial,
             Some(_) => {}
             None => steps.push(trial),
         }
     }
-    steps.sort_by_key(|trial| (trial.arm, trial.step));
+    // The steps of a search go up and down: its loads are what a reader follows.
+    let order = |trial: &Trial| if detail.outline.search { trial.load } else { u64::from(trial.step) };
+    steps.sort_by_key(|trial| (trial.arm, order(trial)));
     steps
+}
+
+/// Whether a later trial of a step stands for it in place of an earlier one. Of a load that held and broke by turns, one that
+/// went as most did.
+fn speaks_for(detail: &RunDetail, later: &Trial, earlier: &Trial) -> bool {
+    let of_step = |trial: &&Trial| (trial.arm, trial.step) == (later.arm, later.step);
+    let count = |outcome| detail.trials.iter().filter(of_step).filter(|trial| trial.outcome == outcome).count();
+    let rank = |trial: &Trial| if trial.outcome == Outcome::Void { 0 } else { 1 + count(trial.outcome) };
+    rank(later) >= rank(earlier)
 }
 
 /// How many trials a step had.

@@ -5,6 +5,7 @@ pub mod actions;
 pub mod campaign;
 mod file;
 mod guards;
+mod ladder;
 pub mod plan;
 mod read;
 pub mod sweep;
