@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::figure;
-use crate::model::{ArmResult, Finding, OperationStat, Outcome, Trial};
+use crate::model::{ArmResult, Finding, OperationStat, Outcome, Trial, stat::median};
 
 /// Rates of one operation, as operations per second, one for each arm that measured it.
 type Rates = Vec<f64>;
@@ -211,18 +211,6 @@ fn t_975(freedom: usize) -> f64 {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-/// The middle of what was measured; between the two middle ones of an even number.
-#[must_use]
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match (sorted.len(), sorted.len() / 2) {
-        (0, _) => f64::NAN,
-        (length, middle) if length % 2 == 1 => sorted[middle],
-        (_, middle) => f64::midpoint(sorted[middle - 1], sorted[middle]),
-    }
 }
 
 /// What became of one class of operations: all together where they agree, by name where they do not.

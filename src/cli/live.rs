@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::{
-    model::{Certainty, Outcome, Phase, RunEvent, Trial, Verdict},
+    model::{Arm, Certainty, Outcome, Phase, RunEvent, Trial, Verdict},
     report,
     store::RunDetail,
 };
@@ -18,6 +18,9 @@ pub(super) struct Live {
     /// The server that tables show first: the leader, or the only one.
     node: String,
     header: bool,
+    arms: Vec<Arm>,
+    /// The arm that was told last.
+    arm: Option<u32>,
 }
 
 /// Probe operations that have a column.
@@ -29,11 +32,12 @@ impl Live {
             if quiet { ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()) } else { ProgressBar::new(1) };
         let style = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len} s");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self { bar, quiet, unit: String::new(), node: String::new(), header: false }
+        Self { bar, quiet, unit: String::new(), node: String::new(), header: false, arms: Vec::new(), arm: None }
     }
 
     pub(super) fn begin(&mut self, detail: &RunDetail) {
         self.unit.clone_from(&detail.outline.unit);
+        self.arms.clone_from(&detail.outline.arms);
         let minutes = detail.outline.longest_s.div_ceil(60);
         let (id, scenario, target) = (detail.run.id, &detail.outline.scenario, &detail.outline.target);
         self.note(&format!("run {id}: {scenario} on {target}, at the longest {minutes} min"));
@@ -55,7 +59,8 @@ impl Live {
 
     pub(super) fn show(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Phase { at_ns, phase, step, trial, load, until_ns, .. } => {
+            RunEvent::Phase { at_ns, phase, arm, step, trial, load, until_ns } => {
+                self.begin_arm(*arm);
                 let what = match phase {
                     Phase::Filling | Phase::Settling | Phase::Measuring | Phase::Judging => {
                         let again = if *trial > 1 { " once more" } else { "" };
@@ -84,6 +89,15 @@ impl Live {
             | RunEvent::Root { .. }
             | RunEvent::Progress { .. }
             | RunEvent::Verdict { .. } => {}
+        }
+    }
+
+    /// Names an arm when it begins.
+    fn begin_arm(&mut self, number: u32) {
+        if self.arm.replace(number) != Some(number)
+            && let Some(arm) = self.arms.iter().find(|arm| arm.number == number)
+        {
+            self.note(&format!("arm {number}: {}", arm.label()));
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
     model::{RunEvent, RunId, Verdict},
     report,
     runs::{AskedBy, Runs, SubmitError, Submitted},
-    store::Store,
+    store::{RunDetail, Store},
 };
 
 /// Arguments of `rampart run`.
@@ -83,10 +83,21 @@ pub(super) async fn finish(
             if json {
                 say(&serde_json::to_string_pretty(&verdict)?);
             } else {
-                for name in ["target-data", "operations"] {
-                    if let (Some(detail), Some(table)) = (store.detail(id).await?, report::find(name)) {
-                        say(&report::text::render(&(table.page)(&detail), None));
+                let detail = store.detail(id).await?;
+                let of_arms = detail.as_ref().is_some_and(RunDetail::has_arms);
+                let shown: &[&str] = if of_arms {
+                    &["arms", "sweep-target-data", "sweep-operations"]
+                } else {
+                    &["target-data", "operations", "actions"]
+                };
+                for table in shown.iter().filter_map(|name| report::find(name)) {
+                    let made = detail.as_ref().map(|detail| (table.page)(detail)).filter(|made| !made.is_empty());
+                    if let Some(made) = made {
+                        say(&report::text::render(&made, None));
                     }
+                }
+                for finding in &verdict.findings {
+                    say(&format!("{} {}", if finding.differs { "*" } else { "-" }, finding.text));
                 }
                 say(live::verdict(&verdict).trim_end());
             }

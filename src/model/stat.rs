@@ -122,3 +122,15 @@ pub struct Health {
     /// How far the wall clock moved against the monotonic one, in milliseconds.
     pub clock_jump_ms: f64,
 }
+
+/// The middle of what was measured; between the two middle ones of an even number.
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match (sorted.len(), sorted.len() / 2) {
+        (0, _) => f64::NAN,
+        (length, middle) if length % 2 == 1 => sorted[middle],
+        (_, middle) => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}

@@ -1,6 +1,7 @@
 //! Tables and words made from what a run stored, for pages, files and the terminal.
 //! Pure: no clock, no I/O, no judgement of its own. It shows what was measured and never a 0 for what was not.
 
+pub mod actions;
 pub mod campaign;
 pub mod csv;
 pub mod format;
@@ -9,6 +10,7 @@ pub mod load_ops;
 pub mod markdown;
 pub mod operations;
 pub mod steps;
+pub mod sweeps;
 pub mod table;
 pub mod target_data;
 pub mod text;
@@ -19,26 +21,48 @@ pub use table::{Cell, Column, Mark, Row, Table};
 
 use crate::{model::Inventory, store::RunDetail};
 
+/// Of what a table speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// Of one arm: of an ordinary run as a whole.
+    Arm,
+    /// Of all arms of a run that has several together; empty for others.
+    Arms,
+}
+
 /// A table that can be fetched under a stable name.
 #[derive(Debug, Clone, Copy)]
 pub struct TableEntry {
     /// The name in URLs, such as `target-data`.
     pub name: &'static str,
+    pub of: Of,
     /// The table as people read it.
     pub page: fn(&RunDetail) -> Table,
     /// The table as programs read it: the same figures with one row a fact where columns would depend on the run.
     pub data: fn(&RunDetail) -> Table,
 }
 
+const fn of_arm(name: &'static str, page: fn(&RunDetail) -> Table, data: fn(&RunDetail) -> Table) -> TableEntry {
+    TableEntry { name, of: Of::Arm, page, data }
+}
+
+const fn of_arms(name: &'static str, page: fn(&RunDetail) -> Table, data: fn(&RunDetail) -> Table) -> TableEntry {
+    TableEntry { name, of: Of::Arms, page, data }
+}
+
 /// Every table with a URL of its own. One line adds one.
 pub const TABLES: &[TableEntry] = &[
-    TableEntry { name: "target-data", page: target_data::of_lead, data: target_data::of_all },
-    TableEntry { name: "operations", page: operations::by_step, data: operations::long },
-    TableEntry { name: "load", page: load_ops::by_step, data: load_ops::long },
-    TableEntry { name: "counts", page: load_ops::counts_by_step, data: load_ops::counts },
-    TableEntry { name: "trials", page: trials::all, data: trials::all },
-    TableEntry { name: "rules", page: trials::rules, data: trials::rules },
-    TableEntry { name: HOSTS, page: hosts::all, data: hosts::all },
+    of_arms("arms", sweeps::arms, sweeps::arms),
+    of_arms("sweep-operations", sweeps::operations, sweeps::operations_long),
+    of_arms("sweep-target-data", sweeps::target, sweeps::target),
+    of_arm("target-data", target_data::of_lead, target_data::of_all),
+    of_arm("operations", operations::by_step, operations::long),
+    of_arm("load", load_ops::by_step, load_ops::long),
+    of_arm("counts", load_ops::counts_by_step, load_ops::counts),
+    of_arm("actions", actions::all, actions::all),
+    of_arm("trials", trials::all, trials::all),
+    of_arm("rules", trials::rules, trials::rules),
+    of_arm(HOSTS, hosts::all, hosts::all),
 ];
 
 /// The table that stands with what a run ran on.

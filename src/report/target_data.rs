@@ -123,6 +123,16 @@ pub fn nodes(detail: &RunDetail) -> Vec<String> {
     seen
 }
 
+/// The columns without increments, for rows that do not follow from one another.
+pub(super) fn plain_columns() -> impl Iterator<Item = Column> {
+    FIELDS.iter().map(|field| Column::figures(field.id, field.label, field.unit))
+}
+
+/// What stands in [`plain_columns`] for one trial of one server.
+pub(super) fn figures_of(trial: &Trial, node: &str) -> Vec<Option<f64>> {
+    FIELDS.iter().map(|field| read(trial, node, field)).collect()
+}
+
 fn figures() -> impl Iterator<Item = Column> {
     FIELDS.iter().map(|field| {
         let column = Column::figures(field.id, field.label, field.unit);

@@ -24,6 +24,7 @@ pub struct Headline {
 #[must_use]
 pub fn headline(detail: &RunDetail) -> Headline {
     match &detail.verdict {
+        Some(verdict) if detail.has_arms() => of_arms(verdict),
         Some(verdict) => of_verdict(verdict),
         None => without_verdict(detail),
     }
@@ -85,6 +86,29 @@ fn of_verdict(verdict: &Verdict) -> Headline {
     }
 }
 
+/// Of a run with several arms: what all of them carried, or from what to what.
+fn of_arms(verdict: &Verdict) -> Headline {
+    let answered = || {
+        let answers = |status| matches!(status, Status::CapacityFound | Status::NotReached);
+        verdict.arms.iter().filter(move |result| answers(result.verdict.status))
+    };
+    let goods = || answered().map(|result| result.verdict.last_good.unwrap_or(0));
+    let (Some(low), Some(high)) = (goods().min(), goods().max()) else { return of_verdict(verdict) };
+    let all_held = answered().all(|result| result.verdict.status == Status::NotReached);
+    let (big, before) = match (low == high, all_held) {
+        (true, true) => (format::count(low), "at least"),
+        (true, false) => (format::count(low), ""),
+        (false, _) => (format!("{} to {}", format::count(low), format::count(high)), ""),
+    };
+    let differ = verdict.findings.iter().filter(|finding| finding.differs).count();
+    let below = match (answered().count(), verdict.arms.len()) {
+        (known, all) if known < all => format!("{known} of {all} arms have an answer."),
+        (_, all) if differ == 0 => format!("{all} arms; nothing differs beyond the spread of the repetitions."),
+        (_, all) => format!("{all} arms; {differ} {}", if differ == 1 { "finding." } else { "findings." }),
+    };
+    Headline { before, big, after: format!("{} hold", verdict.unit), below, mark: status_mark(verdict.status) }
+}
+
 fn without_verdict(detail: &RunDetail) -> Headline {
     let held = detail.trials.iter().filter(|trial| trial.outcome == Outcome::Held).map(|trial| trial.load).max();
     let known = held.map_or_else(
@@ -97,6 +121,17 @@ fn without_verdict(detail: &RunDetail) -> Headline {
         ("No verdict", known)
     };
     Headline { before: "", big: big.to_owned(), after: String::new(), below, mark: Mark::Void }
+}
+
+/// How a status looks: bad where it names what broke, plain where the run just ended.
+#[must_use]
+pub const fn status_mark(status: Status) -> Mark {
+    match status {
+        Status::CapacityFound | Status::Failed => Mark::Bad,
+        Status::NotReached => Mark::Good,
+        Status::Inconclusive => Mark::Wait,
+        Status::Invalid | Status::Aborted => Mark::Void,
+    }
 }
 
 /// A sentence with its full stop.

@@ -225,6 +225,7 @@ async fn every_page_is_accessible_fits_and_is_kept_as_a_picture() {
         "failed",
         "aborted",
         "interrupted",
+        "swept",
     ];
     pages.extend(names.iter().zip(&runs).map(|(name, made)| ((*name).to_owned(), path(made))));
     pages.extend(

@@ -57,9 +57,18 @@ async fn list(State(shown): State<Shown>, Query(query): Query<pages::runs::RunsQ
     pages::html(&pages::runs::view(&rows, &query, now))
 }
 
-async fn run(State(shown): State<Shown>, Path(id): Path<String>, headers: HeaderMap) -> Response {
+async fn run(
+    State(shown): State<Shown>,
+    Path(id): Path<String>,
+    Query(query): Query<pages::run::ArmQuery>,
+    headers: HeaderMap,
+) -> Response {
     let part = headers.contains_key("x-part");
-    find(&shown, &id, |made| pages::run::view(&made.detail, &made.series, made.now_ns).respond(part))
+    find(&shown, &id, |made| match query.arm.map(|arm| pages::run::asked(&made.detail, arm)) {
+        Some(Ok((arm, of_arm))) => pages::run::view_of_arm(&of_arm, &arm, &made.series, made.now_ns).respond(part),
+        Some(Err(why)) => why.into_response(),
+        None => pages::run::view(&made.detail, &made.series, made.now_ns).respond(part),
+    })
 }
 
 const FILES: [&str; 2] = ["max-load.toml", "smoke.toml"];

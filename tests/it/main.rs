@@ -10,6 +10,7 @@
 )]
 #![allow(unreachable_pub, missing_debug_implementations, reason = "nothing here is used from outside")]
 
+mod actions;
 mod api;
 mod app;
 mod architecture;
@@ -25,6 +26,7 @@ mod ensemble_faults;
 mod faults;
 mod fixture;
 mod fixture_server;
+mod guards;
 mod journey;
 mod launch;
 mod launch_command;
@@ -41,6 +43,7 @@ mod store;
 mod stored;
 mod stream;
 mod sweep;
+mod swept;
 mod versions;
 #[path = "../../crates/zk-wire/tests/zookeeper/mod.rs"]
 mod zookeeper;

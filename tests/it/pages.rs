@@ -15,6 +15,7 @@ fn html(made: &Made) -> String {
     let text = match run::view(&made.detail, &made.series, made.now_ns) {
         RunPage::Live(page) => page.render().unwrap(),
         RunPage::Result(page) => page.render().unwrap(),
+        RunPage::Arms(page) => page.render().unwrap(),
     };
     text.replace(THIN, " ")
 }

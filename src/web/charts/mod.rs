@@ -6,6 +6,7 @@ pub mod judged;
 pub mod ladder;
 pub mod spark;
 pub mod svg;
+pub mod sweep;
 pub mod time;
 
 use crate::{
@@ -65,6 +66,8 @@ pub enum Place {
     Side,
     /// In the grid of charts over time.
     Time,
+    /// Of a run with several arms.
+    Sweep,
 }
 
 /// One entry of the list.
@@ -91,6 +94,7 @@ pub const CHARTS: &[Entry] = &[
     Entry { name: "judged", place: Place::Side, draw: Draw::With(judged::draw) },
     Entry { name: "by-load", place: Place::Side, draw: Draw::With(by_load::draw) },
     Entry { name: "ladder", place: Place::Row, draw: Draw::With(ladder::draw) },
+    Entry { name: "sweep", place: Place::Sweep, draw: Draw::With(sweep::draw) },
     over_time("probe", "Probe, operations per second", &["probe_ops_per_s"]),
     over_time("outstanding", "Outstanding requests", &["outstanding_requests"]),
     over_time("request-latency", "Request latency, server's mean", &["request_latency_ms"]),
@@ -140,7 +144,7 @@ impl Entry {
     /// The chart drawn wide and narrow, for a page that shows the one that fits.
     #[must_use]
     pub fn both(&self, input: &Input<'_>) -> Option<Chart> {
-        let wide = if self.place == Place::Row { Size::Full } else { Size::Half };
+        let wide = if matches!(self.place, Place::Row | Place::Sweep) { Size::Full } else { Size::Half };
         let mut chart = self.draw(input, wide)?;
         if let Some(narrow) = self.draw(input, Size::Narrow) {
             chart.svg.push_str(&narrow.svg);

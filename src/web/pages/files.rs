@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{PageError, run::fetch};
 use crate::{
     model::Clock,
-    report::{self, csv, markdown, target_data},
+    report::{self, Of, csv, markdown, sweeps, target_data},
     store::{RunDetail, Series},
     web::{
         AppState,
@@ -22,6 +22,7 @@ use crate::{
 #[derive(Debug, Default, Deserialize)]
 pub struct TableQuery {
     pub node: Option<String>,
+    pub arm: Option<u32>,
 }
 
 pub(super) async fn table(
@@ -29,7 +30,7 @@ pub(super) async fn table(
     Path((id, file)): Path<(String, String)>,
     Query(query): Query<TableQuery>,
 ) -> Result<Response, PageError> {
-    let (detail, _) = fetch(&state, &id, &["znodes"], 1).await?;
+    let (detail, _, _) = fetch(&state, &id, &["znodes"], 1, query.arm).await?;
     table_file(&detail, &file, &query)
 }
 
@@ -44,6 +45,15 @@ pub fn table_file(detail: &RunDetail, file: &str, query: &TableQuery) -> Result<
     };
     let (name, form) = file.rsplit_once('.').ok_or_else(unknown)?;
     let entry = report::find(name).ok_or_else(unknown)?;
+    // Of a run with arms, people read one of them at a time; programs get all.
+    let joins = detail.has_arms() && entry.of == Of::Arm;
+    let first = detail.outline.arms.first().filter(|_| joins);
+    if let Some((arm, of_first)) = first.and_then(|arm| Some((arm, detail.of_arm(arm.number)?)))
+        && form == "md"
+    {
+        let table = sweeps::titled((entry.page)(&of_first), arm);
+        return Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], markdown::render(&table)).into_response());
+    }
     match form {
         "md" => {
             let table = match &query.node {
@@ -57,7 +67,8 @@ pub fn table_file(detail: &RunDetail, file: &str, query: &TableQuery) -> Result<
                 (header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present".to_owned()),
                 (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{}-{name}.csv\"", detail.run.id.short())),
             ];
-            Ok((headers, csv::render(&(entry.data)(detail))).into_response())
+            let joined = if joins { sweeps::joined(detail, entry.data) } else { None };
+            Ok((headers, csv::render(&joined.unwrap_or_else(|| (entry.data)(detail)))).into_response())
         }
         _ => Err(unknown()),
     }
@@ -68,6 +79,7 @@ pub fn table_file(detail: &RunDetail, file: &str, query: &TableQuery) -> Result<
 pub struct ChartQuery {
     /// `narrow`, or as on a page.
     pub size: Option<String>,
+    pub arm: Option<u32>,
 }
 
 pub(super) async fn chart(
@@ -75,7 +87,7 @@ pub(super) async fn chart(
     Path((id, file)): Path<(String, String)>,
     Query(query): Query<ChartQuery>,
 ) -> Result<Response, PageError> {
-    let (detail, series) = fetch(&state, &id, &charts::metrics(), super::run::POINTS).await?;
+    let (detail, series, _) = fetch(&state, &id, &charts::metrics(), super::run::POINTS, query.arm).await?;
     chart_file(&detail, &series, Clock::start().now_ns(), &file, &query)
 }
 
@@ -90,6 +102,18 @@ pub fn chart_file(
     file: &str,
     query: &ChartQuery,
 ) -> Result<Response, PageError> {
+    // Of a run with arms, a chart that is not of all of them is of the first.
+    let of_first = detail.outline.arms.first().and_then(|arm| detail.of_arm(arm.number));
+    let of_first = of_first
+        .filter(|_| charts::find(file.trim_end_matches(".svg")).is_some_and(|entry| entry.place != Place::Sweep));
+    let of_arm: Vec<Series>;
+    let (detail, series) = match &of_first {
+        Some(first) => {
+            of_arm = series.iter().filter(|series| series.arm == detail.outline.arms[0].number).cloned().collect();
+            (first, of_arm.as_slice())
+        }
+        None => (detail, series),
+    };
     let input = Input { detail, series, now_ns };
     let unknown = || {
         let names: Vec<&str> = CHARTS.iter().map(|entry| entry.name).collect();
@@ -98,7 +122,7 @@ pub fn chart_file(
     let entry = file.strip_suffix(".svg").and_then(charts::find).ok_or_else(unknown)?;
     let size = match query.size.as_deref() {
         Some("narrow") => Size::Narrow,
-        _ if entry.place == Place::Row => Size::Full,
+        _ if matches!(entry.place, Place::Row | Place::Sweep) => Size::Full,
         _ => Size::Half,
     };
     let chart = entry.draw(&input, size).ok_or_else(unknown)?;

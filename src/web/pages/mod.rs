@@ -6,6 +6,7 @@ pub mod error;
 pub mod files;
 pub mod part;
 pub mod run;
+mod run_arms;
 mod run_live;
 mod run_result;
 pub mod runs;

@@ -59,6 +59,8 @@ pub struct ChartPart {
     pub desc: String,
     pub svg: String,
     pub table: Option<String>,
+    /// What stands behind its address, such as `?arm=1`.
+    pub query: String,
     /// What a script needs, as JSON.
     pub live: Option<String>,
 }
@@ -71,6 +73,7 @@ impl From<Chart> for ChartPart {
             title,
             desc,
             svg,
+            query: String::new(),
             table: made.map(|made| table(&made, false)),
             live: live.and_then(|live| serde_json::to_string(&live).ok()),
         }

@@ -7,7 +7,7 @@ use super::{
     part::{self, ChartPart, Chip},
 };
 use crate::{
-    model::{Phase, RuleReading, RunState, StopCode, Trial},
+    model::{Arm, Phase, RuleReading, RunState, StopCode, Trial},
     report::{Mark, format, lead_node, steps, words},
     scenario::plan::Outline,
     store::{RunDetail, Series, rows::PhaseNow},
@@ -75,6 +75,27 @@ pub struct Asked {
 }
 
 pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> LivePage {
+    let arm = detail.phase.as_ref().and_then(|phase| detail.outline.arms.iter().find(|arm| arm.number == phase.arm));
+    let Some((arm, of_arm)) = arm.and_then(|arm| Some((arm, detail.of_arm(arm.number)?))) else {
+        return page(detail, series, now_ns);
+    };
+    // What goes on is one arm; the others have their place on the result.
+    let series: Vec<Series> = series.iter().filter(|series| series.arm == arm.number).cloned().collect();
+    let mut page = page(&of_arm, &series, now_ns);
+    page.meta.push(arm_words(detail, arm));
+    page
+}
+
+/// `arm 2 of 6: zoo_cfg.snapCount = 9000, repetition 1`. Counted in the order in which they are measured.
+fn arm_words(detail: &RunDetail, arm: &Arm) -> String {
+    let mut begun: Vec<u32> =
+        detail.trials.iter().map(|trial| trial.arm).filter(|number| *number != arm.number).collect();
+    begun.sort_unstable();
+    begun.dedup();
+    format!("arm {} of {}: {}", begun.len() + 1, detail.outline.arms.len(), arm.label())
+}
+
+fn page(detail: &RunDetail, series: &[Series], now_ns: i64) -> LivePage {
     let input = Input { detail, series, now_ns };
     let run = &detail.run;
     let phase = detail.phase.as_ref();

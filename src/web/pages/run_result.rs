@@ -8,8 +8,8 @@ use super::{
     run_live::servers,
 };
 use crate::{
-    model::{Inventory, NodeInfo, Outcome, RunState, Validity, Verdict},
-    report::{self, HOSTS, Mark, TABLES, format, steps, words},
+    model::{Arm, Inventory, NodeInfo, Outcome, RunState, Validity, Verdict},
+    report::{self, HOSTS, Mark, Of, TABLES, format, steps, words},
     store::{RunDetail, Series},
     web::charts::{
         Input, Place,
@@ -24,6 +24,10 @@ pub struct ResultPage {
     pub shell: Shell,
     pub id: String,
     pub short: String,
+    /// The arm that it is of, of a run that has several.
+    pub arm: Option<String>,
+    /// What stands behind the addresses of its tables and charts, such as `?arm=1`.
+    pub query: String,
     pub scenario: String,
     pub target: String,
     pub meta: Vec<String>,
@@ -96,6 +100,8 @@ pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> Result
         shell,
         id: run.id.to_string(),
         short: run.id.short(),
+        arm: None,
+        query: String::new(),
         scenario: run.scenario.clone(),
         target: run.target.clone(),
         meta: meta(detail),
@@ -113,7 +119,7 @@ pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> Result
         over_time: part::charts(&input, Place::Time),
         tables: TABLES
             .iter()
-            .filter(|entry| entry.name != HOSTS)
+            .filter(|entry| entry.name != HOSTS && entry.of == Of::Arm)
             .filter_map(|entry| TablePanel::of(entry, detail, entry.name == "rules"))
             .collect(),
         operations_long: long_operations(detail),
@@ -124,7 +130,17 @@ pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> Result
     }
 }
 
-fn meta(detail: &RunDetail) -> Vec<String> {
+/// The page of one arm: that of a run which has only it.
+pub(super) fn view_of_arm(detail: &RunDetail, arm: &Arm, series: &[Series], now_ns: i64) -> ResultPage {
+    let mut page = view(detail, series, now_ns);
+    (page.arm, page.query) = (Some(arm.label()), format!("?arm={}", arm.number));
+    for chart in page.side.iter_mut().chain(&mut page.row).chain(&mut page.over_time) {
+        chart.query.clone_from(&page.query);
+    }
+    page
+}
+
+pub(super) fn meta(detail: &RunDetail) -> Vec<String> {
     let run = &detail.run;
     let mut meta = vec![run.id.short(), format::moment(run.started_ns.unwrap_or(run.created_ns))];
     if let (Some(from), Some(to)) = (run.started_ns, run.ended_ns) {
@@ -135,7 +151,7 @@ fn meta(detail: &RunDetail) -> Vec<String> {
     meta
 }
 
-fn sentence(detail: &RunDetail) -> String {
+pub(super) fn sentence(detail: &RunDetail) -> String {
     match (&detail.verdict, &detail.run.sentence) {
         (Some(verdict), _) => verdict.sentence.clone(),
         (None, Some(sentence)) => sentence.clone(),
@@ -146,12 +162,12 @@ fn sentence(detail: &RunDetail) -> String {
     }
 }
 
-fn state_chip(detail: &RunDetail) -> Vec<Chip> {
+pub(super) fn state_chip(detail: &RunDetail) -> Vec<Chip> {
     vec![Chip { text: detail.run.state.as_str().to_owned(), mark: Mark::Void, title: "no verdict".to_owned() }]
 }
 
-fn chips(verdict: &Verdict) -> Vec<Chip> {
-    let mark = words_mark(verdict);
+pub(super) fn chips(verdict: &Verdict) -> Vec<Chip> {
+    let mark = words::status_mark(verdict.status);
     let code = verdict.stop_code;
     let mut chips = vec![Chip { text: code.as_str().to_owned(), mark, title: words::stop_code(code).to_owned() }];
     let valid = &verdict.validity;
@@ -174,17 +190,6 @@ fn chips(verdict: &Verdict) -> Vec<Chip> {
         });
     }
     chips
-}
-
-/// A stop code is bad where it names what broke, plain where the ramp just ended.
-fn words_mark(verdict: &Verdict) -> Mark {
-    use crate::model::Status;
-    match verdict.status {
-        Status::CapacityFound | Status::Failed => Mark::Bad,
-        Status::NotReached => Mark::Good,
-        Status::Inconclusive => Mark::Wait,
-        Status::Invalid | Status::Aborted => Mark::Void,
-    }
 }
 
 fn broken_rules(detail: &RunDetail) -> Vec<String> {
