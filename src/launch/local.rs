@@ -30,6 +30,8 @@ const PORT_TRIES: usize = 5;
 /// For one server, and for the election of several on a machine that they share with the driver.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const ENSEMBLE_READY_WITHIN: Duration = Duration::from_secs(120);
+/// Servers are asked to end, killed where they do not, and their folder is removed.
+pub(super) const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 pub(super) const POLL: Duration = Duration::from_millis(50);
 
 /// Starts one standalone ZooKeeper on loopback, or an ensemble on loopback addresses.
@@ -65,6 +67,11 @@ impl Launcher for Local {
             }
         }
     }
+}
+
+/// How long so many servers may take until they serve.
+pub(super) const fn ready_within(nodes: u32) -> Duration {
+    if nodes > 1 { ENSEMBLE_READY_WITHIN } else { READY_WITHIN }
 }
 
 fn io_error(what: &str, source: io::Error) -> LaunchError {
@@ -167,7 +174,7 @@ impl Target {
     }
 
     fn within(&self) -> Duration {
-        if self.servers.len() > 1 { ENSEMBLE_READY_WITHIN } else { READY_WITHIN }
+        ready_within(self.recipe.nodes)
     }
 
     /// Waits until all serve, with one leader where there are several.
