@@ -2,6 +2,7 @@
 //! Does no I/O: texts come in, a plan or errors with line, field and allowed values go out.
 
 pub mod actions;
+pub mod expected;
 mod file;
 mod guards;
 pub mod plan;

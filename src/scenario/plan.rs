@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Scenario, TargetChoice, actions, guards, sweep};
+use super::{Scenario, TargetChoice, actions, expected, expected::Expected, guards, sweep};
 use crate::{
     config::{Config, Document},
     launch::{InstalledJava, LaunchError, NamedCommand, Recipe},
@@ -27,6 +27,9 @@ pub struct Outline {
     pub unit: String,
     /// The loads in the order in which they are tried; the first is 0, the empty target.
     pub ladder: Vec<u64>,
+    /// What each load of the ladder consists of and should bring to the target; empty for a run of before this was kept.
+    #[serde(default)]
+    pub expected: Vec<Expected>,
     /// What is measured in turns, of a run that has several arms: all values once, then all once more.
     #[serde(default)]
     pub arms: Vec<Arm>,
@@ -168,6 +171,7 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, surroundings: 
         axis: axis.name.to_owned(),
         unit: axis.unit.to_owned(),
         longest_s: longest_s(scenario, &ladder, actions::longest_s(scenario, config), &arms),
+        expected: expected::of(scenario.workload.as_ref(), &ladder),
         ladder,
         arms: if scenario.sweep.is_some() {
             arms.iter().map(|planned| planned.arm.clone()).collect()

@@ -110,6 +110,19 @@ fn operations_show_every_step_the_share_and_too_few_samples() {
 }
 
 #[test]
+fn what_each_step_should_be_stands_with_what_the_load_consists_of() {
+    let mut made = fixture::capacity();
+    let text = markdown::render(&table("scenario", &made));
+    assert!(text.contains("| step | load (domains) | executors | jobs | znodes | writes (per s) |"), "{text}");
+    assert!(text.contains("| 8 | 200 | 600 | 7 000 | 802 000 | 2 310 |"), "{text}");
+    assert!(!text.contains("| 9 | 225 |") && text.contains("4 more loads of the ladder were not measured"), "{text}");
+    made.detail.trials.clear();
+    assert_eq!(table("scenario", &made).rows.len(), 13, "all that is planned, before anything is measured");
+    made.detail.outline.expected.clear();
+    assert!(table("scenario", &made).is_empty(), "a run of before this was kept");
+}
+
+#[test]
 fn load_is_asked_against_achieved() {
     let table = table("load", &fixture::capacity());
     let last = table.rows.last().unwrap();
