@@ -4,6 +4,7 @@
 pub mod action;
 pub mod arm;
 pub mod clock;
+pub mod distribution;
 pub mod event;
 pub mod fault;
 pub mod figure;
@@ -19,6 +20,7 @@ pub mod verdict;
 pub use action::{ActionReport, Deed, Victim};
 pub use arm::{Arm, ArmResult, Finding};
 pub use clock::Clock;
+pub use distribution::{Above, BOUNDS, Distribution};
 pub use event::{HistogramRecord, Phase, RunEvent};
 pub use fault::{Fault, Faults};
 pub use fingerprint::Fingerprint;

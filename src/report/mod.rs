@@ -7,6 +7,7 @@ pub mod hosts;
 pub mod load_ops;
 pub mod markdown;
 pub mod operations;
+pub mod outstanding;
 pub mod scenario;
 pub mod steps;
 pub mod table;
@@ -35,6 +36,7 @@ pub const TABLES: &[TableEntry] = &[
     TableEntry { name: "target-data", page: target_data::of_lead, data: target_data::of_all },
     TableEntry { name: "operations", page: operations::by_step, data: operations::long },
     TableEntry { name: "load", page: load_ops::by_step, data: load_ops::long },
+    TableEntry { name: "outstanding", page: outstanding::by_step, data: outstanding::by_step },
     TableEntry { name: "scenario", page: scenario::by_step, data: scenario::by_step },
     TableEntry { name: "counts", page: load_ops::counts_by_step, data: load_ops::counts },
     TableEntry { name: "trials", page: trials::all, data: trials::all },
