@@ -1,7 +1,8 @@
-//! The command line: serve, run, check, clean. The only place that speaks to the terminal, and the only one with `anyhow`.
+//! The command line: serve, run, check, clean, compare. The only place that speaks to the terminal, and the only one with `anyhow`.
 
 mod check;
 mod clean;
+mod compare;
 mod ends;
 mod health;
 mod live;
@@ -37,6 +38,8 @@ enum Command {
     Run(run::Arguments),
     /// Checks a scenario and prints its ladder, its longest duration and what it needs; touches no target.
     Check(check::Arguments),
+    /// Puts two runs of a database beside each other: what differs first, then the rates of both.
+    Compare(compare::Arguments),
     /// Asks a server whether it is well: exit code 0, or 10 when it cannot be reached.
     Health(health::Arguments),
     /// Removes from a target what runs left behind that are gone.
@@ -89,6 +92,7 @@ pub fn main() -> ExitCode {
             Command::Serve(arguments) => serve::serve(arguments).await,
             Command::Run(arguments) => run::run(arguments).await,
             Command::Check(arguments) => check::check(&arguments),
+            Command::Compare(arguments) => compare::compare(arguments).await,
             Command::Health(arguments) => Ok(health::health(arguments).await),
             Command::Clean(arguments) => clean::clean(arguments).await,
         }

@@ -16,6 +16,7 @@ mod architecture;
 mod binary;
 mod browser;
 mod claim;
+mod compare;
 mod disturbances;
 mod domains;
 mod engine_run;

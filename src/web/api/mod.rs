@@ -1,5 +1,6 @@
 //! The API under `/api/v1`, for programs and CI. Its description is made from the handlers themselves.
 
+pub mod compare;
 pub mod data;
 pub mod runs;
 pub mod scenarios;
@@ -40,6 +41,7 @@ fn described() -> OpenApiRouter<AppState> {
         .routes(routes!(data::samples))
         .routes(routes!(data::histograms))
         .routes(routes!(data::verdict))
+        .routes(routes!(compare::compare))
         .routes(routes!(scenarios::list))
         .routes(routes!(scenarios::check))
         .routes(routes!(targets::list));
