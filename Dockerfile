@@ -11,6 +11,7 @@ COPY Cargo.toml Cargo.lock build.rs ./
 COPY crates crates
 COPY migrations migrations
 COPY templates templates
+COPY campaigns campaigns
 COPY benches benches
 COPY src src
 COPY --from=vendor /src/static static
@@ -24,6 +25,7 @@ RUN apt-get update \
     && useradd --system --create-home --home-dir /var/lib/rampart rampart
 COPY --from=build /src/target/release/rampart /usr/local/bin/rampart
 COPY scenarios /usr/share/rampart/scenarios
+COPY campaigns /usr/share/rampart/campaigns
 USER rampart
 WORKDIR /var/lib/rampart
 ENV RAMPART_DB=/var/lib/rampart/rampart.db RAMPART_SCENARIOS=/usr/share/rampart/scenarios

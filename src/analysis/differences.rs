@@ -257,21 +257,21 @@ fn words(class: &str, changes: &[&Change], verb: &str) -> String {
 
 /// `24 %`, or `20 to 26 %`, without signs.
 fn sizes(changes: &[&Change]) -> String {
-    let (low, high) = bounds(changes.iter().map(|change| change.share.abs() * 100.0));
+    let (low, high) = bounds(changes.iter().map(|change| change.share.abs()), |percent| format!("{percent}"));
     if low == high { format!("{low} %") } else { format!("{low} to {high} %") }
 }
 
 /// `+2 %`, or `-1 % to +14 %`.
 fn signed(changes: &[&Change]) -> String {
-    let (low, high) = bounds(changes.iter().map(|change| change.share * 100.0));
-    let sign = |percent: f64| format!("{percent:+} %");
-    if low == high { sign(low) } else { format!("{} to {}", sign(low), sign(high)) }
+    let (low, high) = bounds(changes.iter().map(|change| change.share), |percent| format!("{percent:+} %"));
+    if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// The least and the largest, as whole numbers; never a negative zero.
-fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
-    (low.round() + 0.0, high.round() + 0.0)
+/// The least and the largest share as whole percents, in words; never a negative zero.
+fn bounds(shares: impl Iterator<Item = f64>, words: impl Fn(f64) -> String) -> (String, String) {
+    let (low, high) = shares.fold((f64::MAX, f64::MIN), |(low, high), share| (low.min(share), high.max(share)));
+    let percent = |share: f64| (share * 100.0).round() + 0.0;
+    (words(percent(low)), words(percent(high)))
 }
 
 #[cfg(test)]

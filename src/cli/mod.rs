@@ -1,5 +1,6 @@
 //! The command line: serve, run, check, clean, compare. The only place that speaks to the terminal, and the only one with `anyhow`.
 
+mod campaign;
 mod check;
 mod clean;
 mod compare;
@@ -36,6 +37,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Runs one scenario from here to its verdict; needs no server.
     Run(run::Arguments),
+    /// Runs scenarios one after the other, each at the load that an earlier one found, and prints one report.
+    Campaign(campaign::Arguments),
     /// Checks a scenario and prints its ladder, its longest duration and what it needs; touches no target.
     Check(check::Arguments),
     /// Puts two runs of a database beside each other: what differs first, then the rates of both.
@@ -91,6 +94,7 @@ pub fn main() -> ExitCode {
         match cli.command {
             Command::Serve(arguments) => serve::serve(arguments).await,
             Command::Run(arguments) => run::run(arguments).await,
+            Command::Campaign(arguments) => campaign::campaign(arguments).await,
             Command::Check(arguments) => check::check(&arguments),
             Command::Compare(arguments) => compare::compare(arguments).await,
             Command::Health(arguments) => Ok(health::health(arguments).await),

@@ -49,6 +49,7 @@ pub(super) async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if !recovered.interrupted.is_empty() {
         tracing::warn!("{} run(s) were interrupted; their finished steps are kept", recovered.interrupted.len());
     }
+    runs.drive_unfinished_campaigns().await?;
     let address = listener.local_addr()?;
     tracing::info!("Rampart serves on http://{address} (database {})", database.display());
     let shutdown = CancellationToken::new();

@@ -151,10 +151,8 @@ impl Floor {
         }
         // Whoever is away gives no further readings, and would never be steady.
         self.intake.samples.retain(|sample| !away.contains(&sample.node));
-        match self.settle(made).await {
-            Ended::Reached => self.hold(made).await,
-            ended => (ended, ProbeReport::default()),
-        }
+        let ended = self.settle(made).await;
+        if ended == Ended::Reached { self.hold(made).await } else { (ended, ProbeReport::default()) }
     }
 
     /// Brings the servers back and waits until all serve as one ensemble and every sampler has seen it, so that nothing of

@@ -292,14 +292,13 @@ impl Intake {
         managed: Option<&dyn Managed>,
         mut task: JoinHandle<T>,
     ) -> Result<Option<T>, Ended> {
-        match self.until(i64::MAX, managed, |_| task.is_finished()).await {
-            Ended::Reached => Ok((&mut task).await.ok()),
-            ended => {
-                task.abort();
-                let _ = task.await;
-                Err(ended)
-            }
+        let ended = self.until(i64::MAX, managed, |_| task.is_finished()).await;
+        if ended == Ended::Reached {
+            return Ok((&mut task).await.ok());
         }
+        task.abort();
+        let _ = task.await;
+        Err(ended)
     }
 
     async fn take(&mut self, observation: Observation) {

@@ -73,7 +73,7 @@ impl Floor {
                         return ended;
                     }
                 }
-                ended => return ended,
+                Ended::GaveWay | Ended::Cancelled | Ended::TimeBudget | Ended::Guarded => return ended,
             }
         }
     }

@@ -32,6 +32,8 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const ENSEMBLE_READY_WITHIN: Duration = Duration::from_secs(120);
 /// Servers are asked to end, killed where they do not, and their folder is removed.
 pub(super) const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+/// How long the others wait for the server that shall lead.
+const FIRST_UP_WITHIN: Duration = Duration::from_secs(20);
 pub(super) const POLL: Duration = Duration::from_millis(50);
 
 /// Starts one standalone ZooKeeper on loopback, or an ensemble on loopback addresses.
@@ -70,8 +72,14 @@ impl Launcher for Local {
 }
 
 /// How long so many servers may take until they serve.
-pub(super) const fn ready_within(nodes: u32) -> Duration {
+const fn ready_within(nodes: u32) -> Duration {
     if nodes > 1 { ENSEMBLE_READY_WITHIN } else { READY_WITHIN }
+}
+
+/// How long a start may take: of an ensemble the others wait for the one that shall lead.
+pub(super) const fn started_within(nodes: u32) -> Duration {
+    let first = if nodes > 1 { FIRST_UP_WITHIN } else { Duration::ZERO };
+    first.saturating_add(ready_within(nodes))
 }
 
 fn io_error(what: &str, source: io::Error) -> LaunchError {
@@ -110,7 +118,7 @@ impl Target {
     /// Starts all servers and waits until they serve. On every way out but `Ready`, they are gone again.
     async fn start_servers(&mut self) -> Result<Started, LaunchError> {
         let nodes = self.place()?;
-        let result = match self.spawn_all(nodes) {
+        let result = match self.spawn_all(nodes).await {
             Ok(()) => self.wait_ready().await,
             Err(error) => Err(error),
         };
@@ -128,13 +136,31 @@ impl Target {
         result
     }
 
-    fn spawn_all(&mut self, nodes: Vec<Node>) -> Result<(), LaunchError> {
-        for node in nodes {
+    /// The server with the highest id is up first: with equal data it then leads, launch after launch, so that what is
+    /// compared had the same leader.
+    async fn spawn_all(&mut self, nodes: Vec<Node>) -> Result<(), LaunchError> {
+        for (at, node) in nodes.into_iter().rev().enumerate() {
             node.write_files(&self.recipe).map_err(|error| io_error("writing a server's files", error))?;
             let process = self.spawn(&node)?;
-            self.servers.push(Server::new(node, process));
+            self.servers.insert(0, Server::new(node, process));
+            self.write_owner()?;
+            if at == 0 && self.recipe.nodes > 1 {
+                self.wait_up().await;
+            }
         }
-        self.write_owner()
+        Ok(())
+    }
+
+    /// Waits until the only server that was started answers, for a while: whether all is well is seen later.
+    async fn wait_up(&self) {
+        let since = Instant::now();
+        while let Some(server) = self.servers.first()
+            && since.elapsed() < FIRST_UP_WITHIN
+            && server.ended().is_none()
+            && matches!(ready::role(server.node.client).await, Says::Nothing(_))
+        {
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     fn spawn(&self, node: &Node) -> Result<Process, LaunchError> {

@@ -70,7 +70,7 @@ impl Recipe {
     pub fn start_within(&self) -> Duration {
         match &self.command {
             Some(command) => Duration::from_secs(command.timeout_s),
-            None => local::ready_within(self.nodes),
+            None => local::started_within(self.nodes),
         }
     }
 

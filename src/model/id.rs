@@ -5,50 +5,66 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A run's id: a UUID v7, so that ids sort by the time they were made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct RunId(Uuid);
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// A new id, of now.
+            #[must_use]
+            pub fn new() -> Self {
+                Self(Uuid::now_v7())
+            }
+
+            /// The eight characters that name it on a target and on a page: the random end of the id,
+            /// since the first characters of a v7 id are the same for all of a minute.
+            #[must_use]
+            pub fn short(&self) -> String {
+                let hex = self.0.simple().to_string();
+                hex[hex.len() - 8..].to_owned()
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0.hyphenated())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                text.parse().map(Self)
+            }
+        }
+    };
+}
+
+id! {
+    /// A run's id: a UUID v7, so that ids sort by the time they were made.
+    RunId
+}
+
+id! {
+    /// A campaign's id, of the same kind.
+    CampaignId
+}
 
 impl RunId {
-    /// A new id, of now.
-    #[must_use]
-    pub fn new() -> Self {
-        Self(Uuid::now_v7())
-    }
-
-    /// The eight characters that name a run on a target and on a page: the random end of the id,
-    /// since the first characters of a v7 id are the same for all runs of a minute.
-    #[must_use]
-    pub fn short(&self) -> String {
-        let hex = self.0.simple().to_string();
-        hex[hex.len() - 8..].to_owned()
-    }
-
     /// The root under which a run creates everything: `/rampart-<8 characters>`.
     #[must_use]
     pub fn root(&self) -> String {
         format!("/rampart-{}", self.short())
-    }
-}
-
-impl Default for RunId {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Display for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.hyphenated())
-    }
-}
-
-impl FromStr for RunId {
-    type Err = uuid::Error;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().map(Self)
     }
 }
 

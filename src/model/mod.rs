@@ -24,7 +24,7 @@ pub use distribution::{Above, BOUNDS, Distribution};
 pub use event::{HistogramRecord, Phase, RunEvent};
 pub use fault::{Fault, Faults};
 pub use fingerprint::Fingerprint;
-pub use id::{RunId, RunState};
+pub use id::{CampaignId, RunId, RunState};
 pub use inventory::{HostFacts, HostInfo, Inventory, Limit, NodeInfo, Setting};
 pub use load::{Axis, Load};
 pub use metric::Sample;

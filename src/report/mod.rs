@@ -1,6 +1,7 @@
 //! Tables and words made from what a run stored, for pages, files and the terminal.
 //! Pure: no clock, no I/O, no judgement of its own. It shows what was measured and never a 0 for what was not.
 
+pub mod campaign;
 pub mod compare;
 pub mod csv;
 pub mod format;

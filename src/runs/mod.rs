@@ -1,6 +1,7 @@
 //! Where engine meets store: ask for a run, follow it, cancel it, recover after a crash. One run at a time on this
 //! generator, first in, first out. Only the journal writes a run's state.
 
+mod campaigns;
 mod journal;
 mod queue;
 mod recover;
@@ -16,6 +17,7 @@ use std::{
 use tokio::sync::{Notify, broadcast};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use campaigns::NextPart;
 pub use journal::Live;
 pub use recover::Recovered;
 pub use seams::{CleanFn, EngineFn, PlanFn, ReapAllFn, ReapFn, Seams, surroundings};

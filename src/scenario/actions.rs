@@ -55,7 +55,7 @@ pub(super) fn faults(actions: &[Action], ladder: Option<&Ladder>, launched: bool
         }
         match (&action.command, runs) {
             (None, true) => {
-                fault("", "has no `command`; `do = \"run\"` needs the name of one of [commands.NAME]".to_owned())
+                fault("", "has no `command`; `do = \"run\"` needs the name of one of [commands.NAME]".to_owned());
             }
             (Some(_), false) => fault("command", format!("does not belong to `do = \"{}\"`", action.deed)),
             (Some(_), true) | (None, false) => {}

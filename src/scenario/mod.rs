@@ -2,6 +2,7 @@
 //! Does no I/O: texts come in, a plan or errors with line, field and allowed values go out.
 
 pub mod actions;
+pub mod campaign;
 pub mod expected;
 mod file;
 mod guards;
@@ -9,6 +10,7 @@ pub mod plan;
 mod read;
 pub mod sweep;
 
+pub use campaign::Campaign;
 pub use plan::{Origin, Plan, PlannedArm, PlannedTarget, Surroundings, plan};
 pub use read::{Scenario, TargetChoice};
 

@@ -163,20 +163,20 @@ pub(super) fn remark(sweep: &Sweep, arms: usize) -> String {
 }
 
 fn refused(at: usize, error: &LaunchError) -> Fault {
-    match error {
-        LaunchError::Setting { field, value, allowed } => {
-            Fault::new(format!("sweep.values[{at}]"), format!("sets {field} to {value}; allowed: {allowed}"))
-        }
-        other => Fault::new("sweep.values", other.to_string()),
-    }
+    let said = if let LaunchError::Setting { field, value, allowed } = error {
+        format!("sets {field} to {value}; allowed: {allowed}")
+    } else {
+        error.to_string()
+    };
+    Fault::new(format!("sweep.values[{at}]"), said)
 }
 
 /// A value as people write it.
 fn plain(value: &toml::Value) -> String {
-    match value {
-        toml::Value::String(text) => text.clone(),
-        toml::Value::Array(words) => words.iter().map(plain).collect::<Vec<_>>().join(" "),
-        other => other.to_string(),
+    match (value.as_str(), value.as_array()) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(words)) => words.iter().map(plain).collect::<Vec<_>>().join(" "),
+        (None, None) => value.to_string(),
     }
 }
 
@@ -254,7 +254,7 @@ mod tests {
             ("setting = \"zoo_cfg.tickTime\"\nvalues = [1, 2]", "stands in target.settings too"),
             ("setting = \"java\"\nvalues = [\"/bin/a\", \"/bin/b\"]", "allowed: heap_mib, zoo_cfg.snapCount"),
             ("repetitions = 0", "line 12: sweep.repetitions: is 0; allowed: 1 to 20"),
-            ("order = \"sorted\"", "expected `random` or `abba`"),
+            ("order = \"sorted\"", "unknown variant `sorted`, allowed: `random` or `abba`"),
             ("setings = 1", "unknown field `setings`"),
         ] {
             let error = planned(&text(sweep), Origin::Network, &[]).unwrap_err();

@@ -1,6 +1,7 @@
 //! SQLite: one writer, many readers, one file a table. Knows the model and the scenario's outline; starts nothing.
 
 pub mod arms;
+pub mod campaigns;
 pub mod chunks;
 mod error;
 pub mod events;
@@ -28,9 +29,9 @@ use sqlx::{
 };
 
 pub use error::StoreError;
-pub use rows::{HistogramRow, RunDetail, RunFilter, RunRow, Series, StoredEvent};
+pub use rows::{CampaignDetail, HistogramRow, PartState, RunDetail, RunFilter, RunRow, Series, StoredEvent};
 
-use crate::model::{HistogramRecord, RunId, RunState, Trial, Verdict};
+use crate::model::{CampaignId, HistogramRecord, RunId, RunState, Trial, Verdict};
 
 /// A transaction of the only writer; the functions of the tables' files compose in it.
 pub type Write = Transaction<'static, Sqlite>;
@@ -150,6 +151,39 @@ impl Store {
         detail.inventories = arms::of(&mut tx, run).await?;
         detail.notes = events::notes(&mut tx, run).await?;
         Ok(Some(detail))
+    }
+
+    /// One campaign with what has become of its parts.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignDetail>, StoreError> {
+        let mut tx = self.readers.begin().await?;
+        campaigns::detail(&mut tx, id).await
+    }
+
+    /// Campaigns, newest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn campaigns(&self) -> Result<Vec<CampaignDetail>, StoreError> {
+        let mut tx = self.readers.begin().await?;
+        campaigns::list(&mut tx).await
+    }
+
+    /// The run of each part of a campaign, where there is one.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn runs_of(&self, campaign: &CampaignDetail) -> Result<Vec<Option<RunDetail>>, StoreError> {
+        let mut runs = Vec::new();
+        for part in &campaign.parts {
+            runs.push(match part.run {
+                Some(run) => self.detail(run).await?,
+                None => None,
+            });
+        }
+        Ok(runs)
     }
 
     /// Series of one run, of the named metrics (all when empty), thinned to about `max_points` each.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
-    model::{Inventory, Phase, RunId, RunState, Status, StopCode, Trial, Verdict},
-    scenario::plan::Outline,
+    model::{CampaignId, Inventory, Phase, RunId, RunState, Status, StopCode, Trial, Verdict},
+    scenario::{Campaign, plan::Outline},
 };
 
 /// One run as lists show it.
@@ -96,6 +96,27 @@ impl RunDetail {
             last_seq: self.last_seq,
         })
     }
+}
+
+/// A campaign and how far it has come.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct CampaignDetail {
+    #[schema(value_type = String)]
+    pub id: CampaignId,
+    pub campaign: Campaign,
+    /// `page`, `api` or `command line`.
+    pub origin: String,
+    pub created_ns: i64,
+    /// As many as the campaign has, in its order.
+    pub parts: Vec<PartState>,
+}
+
+/// What has become of one part of a campaign: nothing yet, a run, or why there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PartState {
+    #[schema(value_type = Option<String>)]
+    pub run: Option<RunId>,
+    pub why: Option<String>,
 }
 
 /// One series, in time order.

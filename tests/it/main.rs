@@ -15,6 +15,7 @@ mod app;
 mod architecture;
 mod binary;
 mod browser;
+mod campaign;
 mod claim;
 mod compare;
 mod disturbances;

@@ -15,9 +15,9 @@ fn swept(sweep: &str) -> String {
 
 /// What is left of the servers that a run launched.
 fn alive(run: &Run) -> Vec<u32> {
-    let pids = run.seen.iter().filter_map(|event| match event {
-        RunEvent::Launched { pid, .. } => Some(*pid),
-        _ => None,
+    let pids = run.seen.iter().filter_map(|event| {
+        let RunEvent::Launched { pid, .. } = event else { return None };
+        Some(*pid)
     });
     pids.filter(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()).collect()
 }
@@ -35,13 +35,12 @@ async fn each_arm_is_launched_with_its_own_value_and_filled_anew() {
     // What each server said of itself, under the number of its arm.
     let (mut arm, mut counts) = (0, BTreeMap::new());
     for event in &run.seen {
-        match event {
-            RunEvent::Phase { arm: now, .. } => arm = *now,
-            RunEvent::Inventory { inventory, .. } => {
-                let set = inventory.settings.iter().find(|setting| setting.name.ends_with("snapCount")).unwrap();
-                counts.insert(arm, set.value.clone());
-            }
-            _ => {}
+        if let RunEvent::Phase { arm: now, .. } = event {
+            arm = *now;
+        }
+        if let RunEvent::Inventory { inventory, .. } = event {
+            let set = inventory.settings.iter().find(|setting| setting.name.ends_with("snapCount")).unwrap();
+            counts.insert(arm, set.value.clone());
         }
     }
     let expected = [(0, "5000"), (1, "90000"), (2, "5000"), (3, "90000")];

@@ -1,5 +1,6 @@
 //! The API under `/api/v1`, for programs and CI. Its description is made from the handlers themselves.
 
+pub mod campaigns;
 pub mod compare;
 pub mod data;
 pub mod runs;
@@ -42,6 +43,8 @@ fn described() -> OpenApiRouter<AppState> {
         .routes(routes!(data::histograms))
         .routes(routes!(data::verdict))
         .routes(routes!(compare::compare))
+        .routes(routes!(campaigns::create, campaigns::list))
+        .routes(routes!(campaigns::read))
         .routes(routes!(scenarios::list))
         .routes(routes!(scenarios::check))
         .routes(routes!(targets::list));

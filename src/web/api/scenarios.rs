@@ -88,7 +88,7 @@ pub(in crate::web) async fn read(folder: &Path, name: &str) -> Result<String, Er
 }
 
 /// The names in the folder, sorted; none when there is no folder.
-async fn names(folder: &Path) -> Vec<String> {
+pub(super) async fn names(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     let Ok(mut entries) = tokio::fs::read_dir(folder).await else { return names };
     while let Ok(Some(entry)) = entries.next_entry().await {

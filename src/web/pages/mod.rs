@@ -1,6 +1,7 @@
 //! Pages for people. A page is a file: what it shows (a pure `view`), its template, its handlers.
 //! Every page is complete without JavaScript.
 
+pub mod campaigns;
 pub mod error;
 pub mod files;
 pub mod part;
@@ -36,6 +37,8 @@ pub fn router() -> Router<AppState> {
         .route("/runs/{id}/cancel", post(run::cancel))
         .route("/runs/{id}/tables/{file}", get(files::table))
         .route("/runs/{id}/charts/{file}", get(files::chart))
+        .route("/campaigns", get(campaigns::list).post(campaigns::submit))
+        .route("/campaigns/{id}", get(campaigns::page))
         .route("/scenarios", get(scenarios::page))
         .route("/targets", get(targets::page))
         .merge(assets::router());
@@ -67,6 +70,7 @@ pub struct NavEntry {
 pub const NAV: &[NavEntry] = &[
     NavEntry { path: "/runs", label: "Runs" },
     NavEntry { path: "/scenarios", label: "Scenarios" },
+    NavEntry { path: "/campaigns", label: "Campaigns" },
     NavEntry { path: "/targets", label: "Targets" },
 ];
 

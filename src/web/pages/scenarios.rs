@@ -166,7 +166,7 @@ pub(super) async fn submit(
     Ok((status, html(&view(&files, None, &text, &key, &checked))).into_response())
 }
 
-fn refused(why: SubmitError) -> PageError {
+pub(super) fn refused(why: SubmitError) -> PageError {
     match why {
         SubmitError::Store(source) => source.into(),
         why @ (SubmitError::Faults(_) | SubmitError::Conflict { .. } | SubmitError::Closing) => {
