@@ -178,7 +178,7 @@ fn rates(detail: &RunDetail) -> Vec<(Key, f64)> {
 fn of_one(arm: &str, detail: &RunDetail) -> Vec<(Key, f64)> {
     let lead = lead_node(detail);
     let of_lead = |stat: &&OperationStat| !stat.probe || stat.node.is_empty() || Some(&stat.node) == lead.as_ref();
-    // A void trial says nothing, and one with an action is not of the load alone.
+    // A void trial says nothing, and one with an action is of less than the whole target.
     let says = |trial: &&Trial| trial.outcome != Outcome::Void && trial.action.is_none() && trial.measure_s > 0.0;
     steps::representative(detail)
         .into_iter()

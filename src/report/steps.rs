@@ -6,19 +6,25 @@ use crate::{
     store::RunDetail,
 };
 
-/// One trial for each step: the last that is not void, else the last. In the order of steps.
+/// One trial for each step: the last that is not void, else the last. In the order of steps. One with an action is of less
+/// than the whole target, and stands for a step only where there is no plain one.
 #[must_use]
 pub fn representative(detail: &RunDetail) -> Vec<&Trial> {
     let mut steps: Vec<&Trial> = Vec::new();
     for trial in &detail.trials {
         match steps.iter_mut().find(|other| (other.arm, other.step) == (trial.arm, trial.step)) {
-            Some(other) if trial.outcome != Outcome::Void || other.outcome == Outcome::Void => *other = trial,
+            Some(other) if standing(trial) >= standing(other) => *other = trial,
             Some(_) => {}
             None => steps.push(trial),
         }
     }
     steps.sort_by_key(|trial| (trial.arm, trial.step));
     steps
+}
+
+/// Which of two trials rather stands for their step.
+fn standing(trial: &Trial) -> (bool, bool) {
+    (trial.action.is_none(), trial.outcome != Outcome::Void)
 }
 
 /// How many trials a step had.

@@ -84,9 +84,12 @@ fn a_void_trial_and_one_with_an_action_are_not_compared() {
     for trial in after.detail.trials.iter_mut().filter(|trial| trial.load == 25) {
         trial.outcome = Outcome::Void;
     }
+    let mut acted = fixture::acted(after.detail.trials.iter().find(|trial| trial.load == 50).unwrap());
+    acted.operations.iter_mut().for_each(|stat| stat.ops_per_s = 1.0);
+    after.detail.trials.push(acted);
     let found = compared(&before, &after);
     assert!(found.rates.iter().filter(|pair| pair.load == 25).all(|pair| pair.after_per_s.is_none()));
-    assert!(found.rates.iter().filter(|pair| pair.load == 50).all(|pair| pair.after_per_s.is_some()));
+    assert!(found.rates.iter().filter(|pair| pair.load == 50).all(|pair| pair.ratio == Some(1.0)));
 }
 
 #[test]

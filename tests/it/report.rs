@@ -227,6 +227,18 @@ fn the_last_valid_trial_stands_for_its_step() {
 }
 
 #[test]
+fn a_trial_with_an_action_does_not_stand_for_its_step_where_a_plain_one_does() {
+    let mut made = fixture::capacity();
+    let shown = |made: &fixture::Made| report::steps::representative(&made.detail)[2].trial;
+    let plain = shown(&made);
+    let with = fixture::acted(made.detail.trials.iter().find(|trial| trial.step == 2).unwrap());
+    made.detail.trials.push(with);
+    assert_eq!(shown(&made), plain);
+    made.detail.trials.retain(|trial| trial.step != 2 || trial.action.is_some());
+    assert_eq!(shown(&made), plain + 1, "there is no other");
+}
+
+#[test]
 fn markdown_cannot_be_broken_by_names() {
     let text = markdown::render(&table("target-data", &fixture::hostile()));
     assert!(!text.contains("<script"), "{text}");

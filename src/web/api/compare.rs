@@ -40,6 +40,6 @@ pub async fn compare(
 }
 
 async fn whole(state: &AppState, id: &str) -> Result<RunDetail, Error> {
-    let run: RunId = id.parse().map_err(|_| Error::no_run(id))?;
+    let Ok(run) = id.parse::<RunId>() else { return Err(Error::no_run(id)) };
     state.store.detail(run).await?.ok_or_else(|| Error::no_run(id))
 }

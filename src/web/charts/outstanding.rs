@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn shares_are_of_what_lies_between_two_bounds() {
-        let found = shares(&stat(&[0.0, 0.0, 0.0, 0.0, 5.0, 10.0, 100.0, 2_000.0])).unwrap();
-        assert_eq!(found, [0.5, 0.25, 0.125, 0.0, 0.125]);
+        let found = shares(&stat(&[0.0, 0.0, 0.0, 0.0, 5.0, 10.0, 100.0, 2_000.0]));
+        assert_eq!(found, Some([0.5, 0.25, 0.125, 0.0, 0.125]));
         assert_eq!(shares(&stat(&[0.0, 3.0])), None, "two samples are no distribution");
         let said: Vec<String> = (0..CLASSES).map(words).collect();
         let said: Vec<String> = said.iter().map(|text| text.replace(format::THIN, " ")).collect();
