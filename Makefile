@@ -6,7 +6,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 RAMPART    := $(TARGET_DIR)/release/rampart
 SERVE      ?= 1
 ONLY       ?=
-BENCHES    := fill zk_op idle steady sampling
+BENCHES    := fill zk_op idle steady sampling calibration
 
 # A C compiler for SQLite, Java and ZooKeeper for managed targets, npm for the chart library; for the tests, Maven for another
 # version of ZooKeeper.

@@ -253,6 +253,7 @@ pub(crate) mod tests {
             unit: "domains",
             rules: &[],
             actions: &[],
+            ladder: &crate::analysis::Ladder::Levels(Vec::new()),
             required: None,
             shared_machine: true,
             reason: None,

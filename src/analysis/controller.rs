@@ -1,15 +1,20 @@
 //! Which load comes next. Sees the trials so far, says `Measure` or `Stop`.
 
-use super::actions::{self, Action};
+use super::{
+    actions::{self, Action},
+    search::{Bounds, Judged, Search},
+};
 use crate::model::{ActionReport, IncidentKind, Outcome, StopCode, Trial};
 
 /// How loads are chosen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Ladder {
     /// Every load of the list is measured.
     Levels(Vec<u64>),
     /// From `start` by `step` up to `max`, until something breaks.
     Ramp { start: u64, step: u64, max: u64 },
+    /// Up, down and between, until the bounds of the capacity are narrow.
+    Search(Search),
 }
 
 impl Ladder {
@@ -27,8 +32,32 @@ impl Ladder {
                 }
                 loads
             }
+            Self::Search(search) => search.growing(),
         }
     }
+
+    /// The highest load that may be asked.
+    #[must_use]
+    pub fn top(&self) -> Option<u64> {
+        self.loads().into_iter().max()
+    }
+}
+
+/// What the trials of a search say of its bounds. A target that is gone after a load that broke cannot be asked again: that
+/// load is a bound then.
+#[must_use]
+pub fn bounds(search: &Search, history: &[Trial]) -> Bounds {
+    let said = |trial: &Trial| match trial.outcome {
+        Outcome::Held => Some(Judged { load: trial.load, held: true }),
+        Outcome::Broke => Some(Judged { load: trial.load, held: false }),
+        Outcome::Baseline | Outcome::Void | Outcome::Undecided => None,
+    };
+    let mut bounds = search.after(history.iter().filter(|trial| trial.load > 0).filter_map(said));
+    if let Some(last) = history.last().filter(|last| last.load > 0 && last.outcome == Outcome::Broke && is_gone(last)) {
+        bounds.upper = Some(bounds.upper.map_or(last.load, |upper| upper.min(last.load)));
+        bounds.lower = bounds.lower.filter(|lower| *lower < last.load);
+    }
+    bounds
 }
 
 /// What to do after the trials so far.
@@ -68,6 +97,9 @@ struct Course<'a> {
 impl Course<'_> {
     fn after_measurement(&self, last: &Trial) -> Next {
         let again = Next::Measure { load: last.load, step: last.step, trial: last.trial + 1 };
+        if let Ladder::Search(search) = self.ladder {
+            return self.searched(search, last, again);
+        }
         match last.outcome {
             Outcome::Baseline => self.onward(last),
             Outcome::Held => self.act_or_go_on(last),
@@ -80,7 +112,7 @@ impl Course<'_> {
             }
             Outcome::Undecided => match self.ladder {
                 Ladder::Levels(_) => self.onward(last),
-                Ladder::Ramp { .. } => Next::Stop(last.stop_code.unwrap_or(StopCode::NoData)),
+                Ladder::Ramp { .. } | Ladder::Search(_) => Next::Stop(last.stop_code.unwrap_or(StopCode::NoData)),
             },
             Outcome::Broke => {
                 let code = last.stop_code.unwrap_or(StopCode::TargetSaturated);
@@ -116,7 +148,7 @@ impl Course<'_> {
             }
             Outcome::Void if self.alike(last) <= VOID_REPEATS => again,
             Outcome::Void if report.required => Next::Stop(last.stop_code.unwrap_or(StopCode::GeneratorSaturated)),
-            Outcome::Undecided if report.required && matches!(self.ladder, Ladder::Ramp { .. }) => {
+            Outcome::Undecided if report.required && !matches!(self.ladder, Ladder::Levels(_)) => {
                 Next::Stop(last.stop_code.unwrap_or(StopCode::NoData))
             }
             Outcome::Baseline | Outcome::Held | Outcome::Broke | Outcome::Void | Outcome::Undecided => {
@@ -139,8 +171,42 @@ impl Course<'_> {
                 Next::Stop(_) => Next::Stop(code),
                 more @ (Next::Measure { .. } | Next::Act { .. }) => more,
             },
-            Ladder::Ramp { .. } => Next::Stop(code),
+            Ladder::Ramp { .. } | Ladder::Search(_) => Next::Stop(code),
         }
+    }
+
+    /// The next trial of a search. A load that was measured before keeps its step.
+    fn searched(&self, search: &Search, last: &Trial, again: Next) -> Next {
+        let code = last.stop_code;
+        let voided = self.history.iter().rev().take_while(|trial| trial.outcome == Outcome::Void).count();
+        match last.outcome {
+            Outcome::Void if voided <= VOID_REPEATS && !is_gone(last) => return again,
+            Outcome::Void => return Next::Stop(code.unwrap_or(StopCode::GeneratorSaturated)),
+            Outcome::Undecided => return Next::Stop(code.unwrap_or(StopCode::NoData)),
+            Outcome::Broke if is_gone(last) || code == Some(StopCode::LimitReached) || last.step == 0 => {
+                return Next::Stop(code.unwrap_or(StopCode::TargetSaturated));
+            }
+            Outcome::Baseline | Outcome::Held | Outcome::Broke => {}
+        }
+        let found = bounds(search, self.history);
+        let measured = self.history.iter().filter(|trial| trial.load > 0).count();
+        match found.next {
+            Some(_) if measured >= search.trials_max as usize => Next::Stop(StopCode::TimeBudget),
+            Some(load) => {
+                let known = self.history.iter().rev().find(|trial| trial.load == load);
+                let top = self.history.iter().map(|trial| trial.step).max().unwrap_or(0);
+                let (step, trial) = known.map_or((top + 1, 1), |known| (known.step, known.trial + 1));
+                Next::Measure { load, step, trial }
+            }
+            None => Next::Stop(found.upper.map_or(StopCode::MaxLoad, |upper| self.code_at(upper))),
+        }
+    }
+
+    /// The stop code of the last trial that broke at a load.
+    fn code_at(&self, load: u64) -> StopCode {
+        let broke = |trial: &&Trial| trial.load == load && trial.outcome == Outcome::Broke;
+        let code = self.history.iter().rev().find(broke).and_then(|trial| trial.stop_code);
+        code.unwrap_or(StopCode::TargetSaturated)
     }
 
     /// The next action at this load, or the rung after it.
@@ -182,6 +248,7 @@ mod tests {
         analysis::{
             actions::{At, tests::action},
             judge::tests::trial,
+            search::Growth,
         },
         model::{Incident, action::tests::report},
     };
@@ -242,6 +309,46 @@ mod tests {
     fn the_last_rung_is_the_maximum_itself() {
         assert_eq!(Ladder::Ramp { start: 10, step: 20, max: 45 }.loads(), [10, 30, 45]);
         assert_eq!(Ladder::Ramp { start: 10, step: 20, max: 50 }.loads(), [10, 30, 50]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_search_through_the_controller_ends_at_the_bounds_of_the_pure_one(
+            capacity in 1_u64..3_000, start in 1_u64..500, flips in prop::collection::vec(prop::bool::weighted(0.05), 200),
+        ) {
+            let search = Search { start, min: 1, max: 2_000, growth: Growth::Factor(2.0), width: 0.05, resolution: 1, trials_max: 200 };
+            let (history, code) = simulate(&Ladder::Search(search), capacity, &flips);
+            let found = bounds(&search, &history);
+            prop_assert!(found.next.is_none() || code == StopCode::TimeBudget);
+            prop_assert_eq!(code == StopCode::MaxLoad, found.upper.is_none(), "{:?}", found);
+            // A load keeps its step, and its trials count up.
+            for (at, trial) in history.iter().enumerate() {
+                let before: Vec<&Trial> = history[..at].iter().filter(|other| other.load == trial.load).collect();
+                prop_assert!(before.iter().all(|other| other.step == trial.step));
+                prop_assert_eq!(trial.trial as usize, before.len() + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_ends_at_its_most_trials_and_with_a_target_that_is_gone() {
+        let search = Search {
+            start: 10,
+            min: 1,
+            max: 1_000,
+            growth: Growth::Step(10),
+            width: 0.01,
+            resolution: 1,
+            trials_max: 5,
+        };
+        let (history, code) = simulate(&Ladder::Search(search), 500, &[false; 50]);
+        assert_eq!((history.len(), code), (6, StopCode::TimeBudget));
+        let mut dead = with(1, 10, 1, Outcome::Broke);
+        (dead.gave_way, dead.stop_code) = (true, Some(StopCode::TargetSaturated));
+        let history = vec![with(0, 0, 1, Outcome::Baseline), dead];
+        assert_eq!(next(&Ladder::Search(search), &[], &history), Next::Stop(StopCode::TargetSaturated));
+        let found = bounds(&search, &history);
+        assert_eq!((found.lower, found.upper), (None, Some(10)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod guards;
 pub mod judge;
 pub mod leadership;
 pub mod rules;
+pub mod search;
 pub mod steady;
 pub mod verdict;
 

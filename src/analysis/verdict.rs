@@ -2,8 +2,11 @@
 
 use super::{
     actions::{self, Action},
-    attribution, figure,
+    attribution,
+    controller::{self, Ladder},
+    figure,
     rules::Rule,
+    search::Bounds,
 };
 use crate::model::{Evidence, Outcome, RunId, Status, StopCode, Trial, Validity, Verdict};
 
@@ -16,6 +19,7 @@ pub struct Question<'a> {
     pub unit: &'a str,
     pub rules: &'a [Rule],
     pub actions: &'a [Action],
+    pub ladder: &'a Ladder,
     pub required: Option<u64>,
     pub shared_machine: bool,
     /// What ended the run, where it was not the controller: an error of launch or preflight, an abort.
@@ -25,26 +29,14 @@ pub struct Question<'a> {
 /// Concludes a run.
 #[must_use]
 pub fn conclude(question: &Question<'_>, history: &[Trial], stop: StopCode) -> Verdict {
-    let first_bad = history
-        .iter()
-        .filter(|trial| {
-            trial.decides()
-                && trial.load > 0
-                && trial.outcome == Outcome::Broke
-                && trial.stop_code != Some(StopCode::LimitReached)
-        })
-        .filter(|trial| confirmed(history, trial, stop))
-        .map(|trial| trial.load)
-        .min();
-    let last_good = history
-        .iter()
-        .filter(|trial| {
-            trial.decides() && trial.outcome == Outcome::Held && first_bad.is_none_or(|bad| trial.load < bad)
-        })
-        .map(|trial| trial.load)
-        .max();
+    let (last_good, first_bad) = match question.ladder {
+        Ladder::Search(search) => searched(&controller::bounds(search, history), stop),
+        Ladder::Levels(_) | Ladder::Ramp { .. } => climbed(history, stop),
+    };
     let decisive = decisive(history, first_bad);
-    let status = status(stop, first_bad, history, decisive);
+    // A search that ends at its maximum has judged it; its trials below may have failed by chance.
+    let all_held = matches!(question.ladder, Ladder::Search(_)) || every_load_held(history);
+    let status = status(stop, first_bad, all_held, decisive);
     let mut verdict = Verdict {
         run_id: question.run,
         arm: question.arm,
@@ -69,11 +61,56 @@ pub fn conclude(question: &Question<'_>, history: &[Trial], stop: StopCode) -> V
     };
     verdict.exit_code = exit_code(&verdict);
     verdict.sentence = sentence(&verdict, decisive, question);
+    if let Ladder::Search(_) = question.ladder {
+        verdict.sentence.push_str(&trials_at(history, &verdict));
+    }
     let actions = with_actions(&verdict, question.actions);
     if !actions.is_empty() {
         verdict.sentence = format!("{} {actions}", verdict.sentence);
     }
     verdict
+}
+
+/// The bounds of a search; a configured limit is no bound.
+fn searched(bounds: &Bounds, stop: StopCode) -> (Option<u64>, Option<u64>) {
+    (bounds.lower, bounds.upper.filter(|_| stop != StopCode::LimitReached))
+}
+
+/// How the trials at both bounds of a search went: the answer rests on them.
+fn trials_at(history: &[Trial], verdict: &Verdict) -> String {
+    let at = |load: u64| {
+        let judged = || history.iter().filter(move |trial| trial.load == load && trial.outcome != Outcome::Void);
+        let held = judged().filter(|trial| trial.outcome == Outcome::Held).count();
+        format!("{held} of {} trials at {}", judged().count(), figure(load as f64))
+    };
+    match (verdict.last_good, verdict.first_bad) {
+        (Some(good), Some(bad)) => format!(" {} held, {}.", at(good), at(bad)),
+        (Some(only), None) | (None, Some(only)) => format!(" {} held.", at(only)),
+        (None, None) => String::new(),
+    }
+}
+
+/// The bounds of a list of loads: the lowest that is confirmed as broken, and the highest that held below it.
+fn climbed(history: &[Trial], stop: StopCode) -> (Option<u64>, Option<u64>) {
+    let first_bad = history
+        .iter()
+        .filter(|trial| {
+            trial.decides()
+                && trial.load > 0
+                && trial.outcome == Outcome::Broke
+                && trial.stop_code != Some(StopCode::LimitReached)
+        })
+        .filter(|trial| confirmed(history, trial, stop))
+        .map(|trial| trial.load)
+        .min();
+    let last_good = history
+        .iter()
+        .filter(|trial| {
+            trial.decides() && trial.outcome == Outcome::Held && first_bad.is_none_or(|bad| trial.load < bad)
+        })
+        .map(|trial| trial.load)
+        .max();
+    (last_good, first_bad)
 }
 
 /// The operation that a rule looks at, the first of them.
@@ -96,7 +133,7 @@ fn confirmed(history: &[Trial], trial: &Trial, stop: StopCode) -> bool {
         .collect();
     let broke = here.iter().filter(|other| other.outcome == Outcome::Broke).count();
     let held = here.iter().filter(|other| other.outcome == Outcome::Held).count();
-    broke >= 2 || (held == 0 && (super::controller::is_gone(trial) || trial.stop_code == Some(stop)))
+    broke >= 2 || (held == 0 && (controller::is_gone(trial) || trial.stop_code == Some(stop)))
 }
 
 fn decisive(history: &[Trial], first_bad: Option<u64>) -> Option<&Trial> {
@@ -113,14 +150,14 @@ fn decisive(history: &[Trial], first_bad: Option<u64>) -> Option<&Trial> {
     }
 }
 
-fn status(stop: StopCode, first_bad: Option<u64>, history: &[Trial], decisive: Option<&Trial>) -> Status {
+fn status(stop: StopCode, first_bad: Option<u64>, all_held: bool, decisive: Option<&Trial>) -> Status {
     match stop {
         StopCode::UserAbort | StopCode::SafetyAbort => Status::Aborted,
         StopCode::LimitReached | StopCode::TimeBudget | StopCode::NoData => Status::Inconclusive,
         StopCode::GeneratorSaturated => Status::Invalid,
         StopCode::TargetUnhealthy => Status::Failed,
         StopCode::MaxLoad if first_bad.is_some() => Status::CapacityFound,
-        StopCode::MaxLoad if every_load_held(history) => Status::NotReached,
+        StopCode::MaxLoad if all_held => Status::NotReached,
         StopCode::MaxLoad => Status::Inconclusive,
         // A load that was not in place in time is a capacity only where the target shows why.
         StopCode::CannotApply if decisive.is_none_or(|trial| !shows_load(trial)) => Status::Failed,
@@ -294,6 +331,8 @@ mod tests {
         model::{Incident, IncidentKind},
     };
 
+    static LEVELS: Ladder = Ladder::Levels(Vec::new());
+
     fn rules() -> Vec<Rule> {
         vec![Rule::ThroughputDrop { operation: "get".into(), below: 0.6, baseline: Baseline::default() }]
     }
@@ -306,6 +345,7 @@ mod tests {
             unit: "domains",
             rules,
             actions: &[],
+            ladder: &LEVELS,
             required: None,
             shared_machine: false,
             reason: None,

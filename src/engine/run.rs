@@ -85,6 +85,7 @@ fn question<'a>(plan: &'a Plan, run: RunId, arm: u32, reason: Option<&'a str>, s
         unit: &plan.outline.unit,
         rules: &plan.scenario.rules,
         actions: &plan.scenario.actions,
+        ladder: &plan.scenario.ladder,
         required: plan.scenario.required,
         shared_machine,
         reason,

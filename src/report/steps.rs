@@ -6,25 +6,34 @@ use crate::{
     store::RunDetail,
 };
 
-/// One trial for each step: the last that is not void, else the last. In the order of steps. One with an action is of less
-/// than the whole target, and stands for a step only where there is no plain one.
+/// One trial for each step: the last that is not void, else the last. In the order of steps.
 #[must_use]
 pub fn representative(detail: &RunDetail) -> Vec<&Trial> {
     let mut steps: Vec<&Trial> = Vec::new();
     for trial in &detail.trials {
         match steps.iter_mut().find(|other| (other.arm, other.step) == (trial.arm, trial.step)) {
-            Some(other) if standing(trial) >= standing(other) => *other = trial,
+            Some(other) if speaks_for(detail, trial, other) => *other = trial,
             Some(_) => {}
             None => steps.push(trial),
         }
     }
-    steps.sort_by_key(|trial| (trial.arm, trial.step));
+    // The steps of a search go up and down: its loads are what a reader follows.
+    let order = |trial: &Trial| if detail.outline.search { trial.load } else { u64::from(trial.step) };
+    steps.sort_by_key(|trial| (trial.arm, order(trial)));
     steps
 }
 
-/// Which of two trials rather stands for their step.
-fn standing(trial: &Trial) -> (bool, bool) {
-    (trial.action.is_none(), trial.outcome != Outcome::Void)
+/// Whether a later trial of a step stands for it in place of an earlier one. Of a load that held and broke by turns, one that
+/// went as most did. One with an action is of less than the whole target, and stands only where there is no plain one.
+fn speaks_for(detail: &RunDetail, later: &Trial, earlier: &Trial) -> bool {
+    let of_step = |trial: &&Trial| (trial.arm, trial.step) == (later.arm, later.step);
+    let plain = || detail.trials.iter().filter(of_step).filter(|trial| trial.action.is_none());
+    let count = |outcome| plain().filter(|trial| trial.outcome == outcome).count();
+    let rank = |trial: &Trial| {
+        let outcome = if trial.outcome == Outcome::Void { 0 } else { 1 + count(trial.outcome) };
+        (trial.action.is_none(), outcome)
+    };
+    rank(later) >= rank(earlier)
 }
 
 /// How many trials a step had.

@@ -39,6 +39,12 @@ pub const fn order_back(deed: Deed) -> Option<NodeAction> {
 /// What is wrong with the actions of a file by themselves.
 pub(super) fn faults(actions: &[Action], ladder: Option<&Ladder>, launched: bool) -> Vec<Fault> {
     let mut faults = Vec::new();
+    if matches!(ladder, Some(Ladder::Search(_))) && !actions.is_empty() {
+        let message =
+            "stands beside `kind = \"search\"`, whose trials would not be alike; allowed: with levels or ramp";
+        faults.push(Fault::new("action", message));
+        return faults;
+    }
     for (index, action) in actions.iter().enumerate() {
         let mut fault = |field: &str, message: String| {
             let at = if field.is_empty() { format!("action[{index}]") } else { format!("action[{index}].{field}") };

@@ -1,20 +1,9 @@
 //! What each load of a ladder comes to, as its workload says: columns that a report shows without knowing the workload.
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
-use crate::workload::{Demand, Workload};
-
-/// One figure of all loads.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Expected {
-    /// Such as `executors`, `watches`, `writes`.
-    pub name: String,
-    /// `per_s`, or empty for what is counted.
-    pub unit: String,
-    /// One value for each load of the ladder, in its order.
-    pub values: Vec<f64>,
-}
+use crate::{
+    model::Expected,
+    workload::{Demand, Workload},
+};
 
 /// The columns of a ladder: what the load consists of, what it adds to the target, what it asks of it.
 pub(super) fn of(workload: &dyn Workload, ladder: &[u64]) -> Vec<Expected> {

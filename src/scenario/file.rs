@@ -61,6 +61,16 @@ pub(super) struct Load {
     pub(super) step: Option<u64>,
     #[serde(default)]
     pub(super) max: Option<u64>,
+    #[serde(default)]
+    pub(super) min: Option<u64>,
+    #[serde(default)]
+    pub(super) factor: Option<f64>,
+    #[serde(default)]
+    pub(super) width: Option<f64>,
+    #[serde(default)]
+    pub(super) resolution: Option<u64>,
+    #[serde(default)]
+    pub(super) trials_max: Option<u32>,
     #[serde(default = "settle_s")]
     pub(super) settle_s: f64,
     #[serde(default = "measure_s")]
@@ -81,6 +91,7 @@ pub(super) struct Load {
 pub(super) enum Kind {
     Levels,
     Ramp,
+    Search,
 }
 
 /// What must be reached.

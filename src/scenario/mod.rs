@@ -3,9 +3,10 @@
 
 pub mod actions;
 pub mod campaign;
-pub mod expected;
+mod expected;
 mod file;
 mod guards;
+mod ladder;
 pub mod plan;
 mod read;
 pub mod sweep;

@@ -5,11 +5,15 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Scenario, TargetChoice, actions, expected, expected::Expected, guards, sweep};
+use super::{Scenario, TargetChoice, actions, expected, guards, sweep};
 use crate::{
+    analysis::{
+        Ladder,
+        search::{Growth, Search},
+    },
     config::{Config, Document},
     launch::{InstalledJava, LaunchError, NamedCommand, Recipe},
-    model::{Arm, Fault, Faults},
+    model::{Arm, Expected, Fault, Faults},
     target::TargetSpec,
 };
 
@@ -25,11 +29,14 @@ pub struct Outline {
     pub workload: String,
     pub axis: String,
     pub unit: String,
-    /// The loads in the order in which they are tried; the first is 0, the empty target.
+    /// The loads in the order in which they are tried; the first is 0, the empty target. Of a search: as long as they hold.
     pub ladder: Vec<u64>,
     /// What each load of the ladder consists of and should bring to the target; empty for a run of before this was kept.
     #[serde(default)]
     pub expected: Vec<Expected>,
+    /// Whether loads follow from what was found (`search`), up and down.
+    #[serde(default)]
+    pub search: bool,
     /// What is measured in turns, of a run that has several arms: all values once, then all once more.
     #[serde(default)]
     pub arms: Vec<Arm>,
@@ -158,6 +165,9 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, surroundings: 
     if scenario.rules.is_empty() {
         remarks.push("The scenario has no rule: only a target that gives way ends it before the last load.".to_owned());
     }
+    if let Ladder::Search(search) = &scenario.ladder {
+        remarks.push(search_remark(search));
+    }
     remarks.extend(actions::remarks(scenario, launched));
     remarks.extend(guards::remark(&scenario.guards));
     remarks.extend(scenario.sweep.as_ref().map(|sweep| sweep::remark(sweep, arms.len())));
@@ -173,6 +183,7 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, surroundings: 
         longest_s: longest_s(scenario, &ladder, actions::longest_s(scenario, config), &arms),
         expected: expected::of(scenario.workload.as_ref(), &ladder),
         ladder,
+        search: matches!(scenario.ladder, Ladder::Search(_)),
         arms: if scenario.sweep.is_some() {
             arms.iter().map(|planned| planned.arm.clone()).collect()
         } else {
@@ -193,6 +204,22 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, surroundings: 
         Origin::LocalUser => Duration::ZERO,
     };
     Ok(Plan { outline, scenario: scenario.clone(), arms, commands: config.commands.clone(), wait_for_target })
+}
+
+fn search_remark(search: &Search) -> String {
+    let growth = match search.growth {
+        Growth::Factor(factor) => format!("times {factor}"),
+        Growth::Step(step) => format!("{step} more"),
+    };
+    format!(
+        "The search starts at {}, grows by {growth} up to {} until a load breaks, then halves the gap to {} % of the load or {}; \
+         loads near the answer are measured several times, at most {} trials in all.",
+        search.start,
+        search.max,
+        search.width * 100.0,
+        search.resolution,
+        search.trials_max
+    )
 }
 
 /// One arm of the target itself, or those of the sweep.
@@ -270,7 +297,12 @@ fn list<'n>(names: impl Iterator<Item = &'n String>) -> String {
 /// launch that takes as long as its recipe allows.
 fn longest_s(scenario: &Scenario, ladder: &[u64], actions_s: f64, arms: &[PlannedArm]) -> u64 {
     let hold = scenario.settle_s + scenario.measure_s;
-    let steps: f64 = ladder.windows(2).map(|pair| fill_max_s(scenario, pair[0], pair[1]) + 2.0 * hold).sum();
+    let steps: f64 = match &scenario.ladder {
+        Ladder::Levels(_) | Ladder::Ramp { .. } => {
+            ladder.windows(2).map(|pair| fill_max_s(scenario, pair[0], pair[1]) + 2.0 * hold).sum()
+        }
+        Ladder::Search(search) => f64::from(search.trials_max) * (fill_max_s(scenario, 0, search.max) + hold),
+    };
     let measured = scenario.warm_up_s + steps + actions_s + 2.0 * hold;
     let run: f64 = arms.iter().map(|arm| measured + launch_s(&arm.target)).sum();
     let cleans = || arms.iter().map(|arm| clean_s(scenario, &arm.target));

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     actions,
-    file::{File, Kind, Load},
-    guards,
+    file::File,
+    guards, ladder,
     sweep::{self, Sweep},
 };
 use crate::{
@@ -58,9 +58,6 @@ const TARGET_KINDS: &[&str] = &["zookeeper"];
 
 /// A JVM that was just started runs its first thousands of requests in the interpreter.
 const WARM_UP_S: f64 = 15.0;
-
-/// The longest ladder that is accepted.
-const RUNGS_MAX: usize = 1_000;
 
 impl Scenario {
     /// Reads and checks a scenario.
@@ -116,7 +113,7 @@ impl Checks {
             return None;
         }
         let target = self.target(file);
-        let ladder = self.ladder(&file.load);
+        let ladder = ladder::read(&file.load).map_err(|faults| self.faults.extend(faults)).ok();
         let workload = self.workload(file, kind);
         let probes = self.probes(file, kind);
         self.rules(file, &probes, ladder.as_ref());
@@ -142,10 +139,10 @@ impl Checks {
             self.within("limits.deletes_per_s", pace, 1.0, 1_000_000.0);
         }
         let (target, ladder, workload) = (target?, ladder?, workload?);
-        if let (Some(top), axis) = (ladder.loads().into_iter().max(), workload.axis())
+        if let (Some(top), axis) = (ladder.top(), workload.axis())
             && top > axis.max
         {
-            let field = if matches!(ladder, Ladder::Ramp { .. }) { "load.max" } else { "load.levels" };
+            let field = if matches!(ladder, Ladder::Levels(_)) { "load.levels" } else { "load.max" };
             self.fault(field, format!("asks for {top} {}; allowed: at most {}", axis.unit, axis.max));
         }
         let default_pace = CleanPace::default();
@@ -205,66 +202,6 @@ impl Checks {
             (None, None) => {
                 self.fault("target", "names nothing to test; add `launch = \"a recipe\"` or `use = \"a target\"`");
                 None
-            }
-        }
-    }
-
-    fn ladder(&mut self, load: &Load) -> Option<Ladder> {
-        let before = self.faults.len();
-        let ladder = match load.kind {
-            Kind::Levels => {
-                self.refuse(
-                    &[("start", load.start.is_some()), ("step", load.step.is_some()), ("max", load.max.is_some())],
-                    "levels",
-                );
-                let levels = load.levels.clone().unwrap_or_default();
-                if levels.is_empty() {
-                    self.fault(
-                        "load.levels",
-                        "is missing or empty; `kind = \"levels\"` needs a list of loads, such as [10, 20]",
-                    );
-                }
-                if levels.contains(&0) {
-                    self.fault("load.levels", "holds 0; the empty target is always measured first, as step 0");
-                }
-                if levels.windows(2).any(|pair| pair[0] == pair[1]) {
-                    self.fault("load.levels", "holds the same load twice in a row");
-                }
-                Ladder::Levels(levels)
-            }
-            Kind::Ramp => {
-                self.refuse(&[("levels", load.levels.is_some())], "ramp");
-                let (start, step, max) = (load.start, load.step, load.max);
-                for (field, value) in [("load.start", start), ("load.step", step), ("load.max", max)] {
-                    match value {
-                        None => self.fault(field, "is missing; `kind = \"ramp\"` needs start, step and max"),
-                        Some(0) => self.fault(field, "is 0; allowed: 1 or more"),
-                        Some(_) => {}
-                    }
-                }
-                let (start, step, max) = (start?, step?, max?);
-                if start > max {
-                    self.fault("load.start", format!("is {start}, above load.max = {max}; allowed: 1 to {max}"));
-                }
-                if step > 0 && max.saturating_sub(start) / step >= RUNGS_MAX as u64 {
-                    self.fault(
-                        "load.step",
-                        format!("makes more than {RUNGS_MAX} steps from {start} to {max}; allowed: a larger step"),
-                    );
-                }
-                Ladder::Ramp { start, step, max }
-            }
-        };
-        if self.faults.len() == before && ladder.loads().len() > RUNGS_MAX {
-            self.fault("load.levels", format!("has more than {RUNGS_MAX} loads"));
-        }
-        (self.faults.len() == before).then_some(ladder)
-    }
-
-    fn refuse(&mut self, keys: &[(&str, bool)], kind: &str) {
-        for (key, present) in keys {
-            if *present {
-                self.fault(&format!("load.{key}"), format!("does not belong to `kind = \"{kind}\"`"));
             }
         }
     }

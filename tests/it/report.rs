@@ -123,6 +123,14 @@ fn what_each_step_should_be_stands_with_what_the_load_consists_of() {
     assert!(text.contains("| step | load (domains) | executors | jobs | znodes | writes (per s) |"), "{text}");
     assert!(text.contains("| 8 | 200 | 600 | 7 000 | 802 000 | 2 310 |"), "{text}");
     assert!(!text.contains("| 9 | 225 |") && text.contains("4 more loads of the ladder were not measured"), "{text}");
+    // A search tries loads between the rungs; znodes are not proportional here, so that the step's own count stands.
+    made.detail.outline.expected[2].values[1] += 1.0;
+    made.detail.trials[2].load = 60;
+    let text = markdown::render(&table("scenario", &made));
+    assert!(text.contains("| 2 | 60 | 180 | 2 100 | 200 500 | 693 |"), "{text}");
+    made.detail.trials[2].counts.clear();
+    let text = markdown::render(&table("scenario", &made));
+    assert!(text.contains("| 2 | 60 | 180 | 2 100 | not planned | 693 |"), "{text}");
     made.detail.trials.clear();
     assert_eq!(table("scenario", &made).rows.len(), 13, "all that is planned, before anything is measured");
     made.detail.outline.expected.clear();

@@ -98,7 +98,10 @@ fn blocks(input: &Input<'_>, start: i64) -> Vec<Block> {
         from_s = to_s;
         reached = reached.max(Some(phase.load));
     }
-    for load in detail.outline.ladder.iter().copied().filter(|load| reached.is_none_or(|reached| *load > reached)) {
+    // Where a search goes after a load that broke follows from what it finds.
+    let turned = detail.outline.search && detail.trials.iter().any(|trial| trial.outcome == Outcome::Broke);
+    let planned = if turned { &[] } else { detail.outline.ladder.as_slice() };
+    for load in planned.iter().copied().filter(|load| reached.is_none_or(|reached| *load > reached)) {
         let text = format::count(load);
         blocks.push(Block {
             from_s,
