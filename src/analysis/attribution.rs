@@ -234,7 +234,14 @@ mod tests {
 
     #[test]
     fn a_full_heap_is_dated_from_when_it_was_full_and_not_from_when_it_filled_up() {
-        let stat = |value| SeriesStat { mean: value, min: value, max: value, last: value, readings: 5 };
+        let stat = |value| SeriesStat {
+            mean: value,
+            min: value,
+            max: value,
+            last: value,
+            readings: 5,
+            ..SeriesStat::default()
+        };
         let history: Vec<Trial> = [30.0, 75.0, 90.0, 95.0]
             .iter()
             .zip(0..)

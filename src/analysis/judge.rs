@@ -269,7 +269,14 @@ pub(crate) mod tests {
     }
 
     fn full_heap(trial: &mut Trial) {
-        let stat = |value| SeriesStat { mean: value, min: value, max: value, last: value, readings: 5 };
+        let stat = |value| SeriesStat {
+            mean: value,
+            min: value,
+            max: value,
+            last: value,
+            readings: 5,
+            ..SeriesStat::default()
+        };
         trial.nodes.insert(
             "a".into(),
             BTreeMap::from([

@@ -1,8 +1,9 @@
-//! The command line: serve, run, check, clean. The only place that speaks to the terminal, and the only one with `anyhow`.
+//! The command line: serve, run, check, clean, compare. The only place that speaks to the terminal, and the only one with `anyhow`.
 
 mod campaign;
 mod check;
 mod clean;
+mod compare;
 mod ends;
 mod health;
 mod live;
@@ -40,6 +41,8 @@ enum Command {
     Campaign(campaign::Arguments),
     /// Checks a scenario and prints its ladder, its longest duration and what it needs; touches no target.
     Check(check::Arguments),
+    /// Puts two runs of a database beside each other: what differs first, then the rates of both.
+    Compare(compare::Arguments),
     /// Asks a server whether it is well: exit code 0, or 10 when it cannot be reached.
     Health(health::Arguments),
     /// Removes from a target what runs left behind that are gone.
@@ -93,6 +96,7 @@ pub fn main() -> ExitCode {
             Command::Run(arguments) => run::run(arguments).await,
             Command::Campaign(arguments) => campaign::campaign(arguments).await,
             Command::Check(arguments) => check::check(&arguments),
+            Command::Compare(arguments) => compare::compare(arguments).await,
             Command::Health(arguments) => Ok(health::health(arguments).await),
             Command::Clean(arguments) => clean::clean(arguments).await,
         }

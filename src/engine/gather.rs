@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Floor;
 use crate::{
     model::{
-        Health, HistogramRecord, Incident, IncidentKind, OperationStat, Sample, SeriesStat, Trial, clock,
+        Distribution, Health, HistogramRecord, Incident, IncidentKind, OperationStat, Sample, SeriesStat, Trial, clock,
         metric::{self, GENERATOR},
     },
     workload::{
@@ -25,6 +25,9 @@ impl Floor {
             if measured { trial.measure_from_ns + clock::seconds_ns(trial.measure_s) } else { trial.ended_ns };
         let samples = within(&self.intake.samples, from_ns, until_ns);
         trial.nodes = summaries(&samples);
+        if measured {
+            put_rises(&mut trial.nodes, &self.intake.samples, from_ns, until_ns);
+        }
         self.put_census(trial);
         // Blocks are cut at whole seconds, a little late at most: one belongs to the second in which it began.
         let mut merged = Merged::default();
@@ -131,7 +134,7 @@ impl Floor {
         }
         let quiet: Vec<String> = trial
             .target_nodes()
-            .filter(|(_, series)| series.get("snapshots").is_some_and(|stat| stat.max - stat.min < 0.5))
+            .filter(|(_, series)| series.get(SNAPSHOTS).and_then(|stat| stat.rose).is_some_and(|rose| rose < 0.5))
             .map(|(node, _)| node.to_owned())
             .collect();
         if !quiet.is_empty() {
@@ -180,8 +183,31 @@ fn within(samples: &[Sample], from_ns: i64, until_ns: i64) -> Vec<Sample> {
     kept
 }
 
+/// Counted since the run began, so that a measurement has what it rose by.
+const SNAPSHOTS: &str = "snapshots";
+/// Of these the mean hides what matters: a queue that is empty most of the time and long at times.
+const SPREAD: &[&str] = &["outstanding_requests"];
+/// The readings of a counter must be this share of the measurement apart, to say something of it.
+const COVERED: f64 = 0.75;
+
+/// Puts down how many snapshots fell into the measurement. A counter is read seldom: its readings nearest to both ends
+/// count, which may lie a little outside.
+fn put_rises(nodes: &mut Summaries, samples: &[Sample], from_ns: i64, until_ns: i64) {
+    for (node, series) in nodes {
+        let Some(stat) = series.get_mut(SNAPSHOTS) else { continue };
+        let own = || samples.iter().filter(|sample| sample.node == *node && sample.metric == SNAPSHOTS);
+        let nearest = |to_ns: i64| own().min_by_key(|sample| sample.at_ns.abs_diff(to_ns));
+        stat.rose = nearest(from_ns)
+            .zip(nearest(until_ns))
+            .filter(|(first, last)| (last.at_ns - first.at_ns) as f64 >= COVERED * (until_ns - from_ns) as f64)
+            .map(|(first, last)| last.value - first.value);
+    }
+}
+
 /// node -> metric -> summary.
-fn summaries(samples: &[Sample]) -> BTreeMap<String, BTreeMap<String, SeriesStat>> {
+type Summaries = BTreeMap<String, BTreeMap<String, SeriesStat>>;
+
+fn summaries(samples: &[Sample]) -> Summaries {
     let mut values: BTreeMap<&str, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
     for sample in samples {
         values.entry(&sample.node).or_default().entry(&sample.metric).or_default().push(sample.value);
@@ -189,11 +215,16 @@ fn summaries(samples: &[Sample]) -> BTreeMap<String, BTreeMap<String, SeriesStat
     values
         .into_iter()
         .map(|(node, metrics)| {
-            let stats =
-                metrics.into_iter().filter_map(|(metric, v)| Some((metric.to_owned(), SeriesStat::of(&v)?))).collect();
-            (node.to_owned(), stats)
+            let stats = metrics.into_iter().filter_map(|(metric, v)| Some((metric.to_owned(), summary(metric, &v)?)));
+            (node.to_owned(), stats.collect())
         })
         .collect()
+}
+
+fn summary(metric: &str, values: &[f64]) -> Option<SeriesStat> {
+    let stat = SeriesStat::of(values)?;
+    let distribution = SPREAD.contains(&metric).then(|| Distribution::of(values)).flatten();
+    Some(SeriesStat { distribution, ..stat })
 }
 
 /// Adds up what units told second by second: forty closed connections are one incident.
@@ -254,6 +285,37 @@ mod tests {
         let each_second: Vec<Sample> =
             (98..113).map(|second| sample(f64::from(second), often, f64::from(second))).collect();
         assert_eq!(values(&each_second, often).len(), 11);
+    }
+
+    fn rose(readings: &[(f64, f64)]) -> Option<f64> {
+        let samples: Vec<Sample> = readings.iter().map(|(at_s, value)| sample(*at_s, SNAPSHOTS, *value)).collect();
+        let (from_ns, until_ns) = (clock::seconds_ns(100.0), clock::seconds_ns(110.0));
+        let mut nodes = summaries(&within(&samples, from_ns, until_ns));
+        put_rises(&mut nodes, &samples, from_ns, until_ns);
+        nodes.get("a")?.get(SNAPSHOTS)?.rose
+    }
+
+    #[test]
+    fn snapshots_of_a_measurement_are_those_between_the_readings_nearest_to_its_ends() {
+        // Files, every 2 s: one that came between the last reading before it and the first within it counts.
+        assert_eq!(
+            rose(&[(97.5, 3.0), (99.5, 3.0), (101.5, 4.0), (103.5, 4.0), (109.5, 6.0), (111.5, 7.0)]),
+            Some(3.0)
+        );
+        // The server's own count, asked at both ends and answered a moment later.
+        assert_eq!(rose(&[(90.0, 1.0), (100.1, 2.0), (110.1, 4.0)]), Some(2.0));
+        assert_eq!(rose(&[(100.1, 2.0), (105.0, 2.0), (110.1, 2.0)]), Some(0.0), "none is a true zero");
+        assert_eq!(rose(&[(104.0, 2.0)]), None, "one reading says nothing of how many came");
+        assert_eq!(rose(&[(104.0, 2.0), (108.0, 2.0)]), None, "nor do two of a short part");
+        assert_eq!(rose(&[(80.0, 1.0), (120.0, 2.0)]), None, "nothing was read within it");
+    }
+
+    #[test]
+    fn only_of_outstanding_requests_the_spread_is_kept() {
+        let read = |metric: &str| summary(metric, &[0.0, 0.0, 300.0]).unwrap();
+        let above = read("outstanding_requests").distribution.unwrap().above;
+        assert_eq!(above.iter().map(|above| above.readings).collect::<Vec<_>>(), [1, 1, 1, 0]);
+        assert_eq!(read("znodes").distribution, None);
     }
 
     #[test]

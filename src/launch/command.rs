@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(200);
 /// How long something may take to answer that was there before.
 const STRANGER_WITHIN: Duration = Duration::from_millis(500);
 /// How long the start command's process may take to end when it is asked to; then it is killed.
-const TERM_WAIT: Duration = Duration::from_secs(5);
+pub(super) const TERM_WAIT: Duration = Duration::from_secs(5);
 /// Lines of the output that errors quote.
 const QUOTED_LINES: usize = 30;
 /// In errors, and for the process where it is not one server's.

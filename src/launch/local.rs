@@ -30,6 +30,8 @@ const PORT_TRIES: usize = 5;
 /// For one server, and for the election of several on a machine that they share with the driver.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const ENSEMBLE_READY_WITHIN: Duration = Duration::from_secs(120);
+/// Servers are asked to end, killed where they do not, and their folder is removed.
+pub(super) const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 /// How long the others wait for the server that shall lead.
 const FIRST_UP_WITHIN: Duration = Duration::from_secs(20);
 pub(super) const POLL: Duration = Duration::from_millis(50);
@@ -67,6 +69,17 @@ impl Launcher for Local {
             }
         }
     }
+}
+
+/// How long so many servers may take until they serve.
+const fn ready_within(nodes: u32) -> Duration {
+    if nodes > 1 { ENSEMBLE_READY_WITHIN } else { READY_WITHIN }
+}
+
+/// How long a start may take: of an ensemble the others wait for the one that shall lead.
+pub(super) const fn started_within(nodes: u32) -> Duration {
+    let first = if nodes > 1 { FIRST_UP_WITHIN } else { Duration::ZERO };
+    first.saturating_add(ready_within(nodes))
 }
 
 fn io_error(what: &str, source: io::Error) -> LaunchError {
@@ -187,7 +200,7 @@ impl Target {
     }
 
     fn within(&self) -> Duration {
-        if self.servers.len() > 1 { ENSEMBLE_READY_WITHIN } else { READY_WITHIN }
+        ready_within(self.recipe.nodes)
     }
 
     /// Waits until all serve, with one leader where there are several.

@@ -1,10 +1,10 @@
 //! What to launch: a recipe of the configuration, and which of its settings a scenario may change.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::CommandRecipe;
+use super::{CommandRecipe, command, local};
 
 /// How a target of a run's own is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct Recipe {
     /// The target's kind: `zookeeper`.
     pub kind: String,
     /// `local`: processes on this machine; `command`: programs of the configuration.
-    #[serde(default = "local")]
+    #[serde(default = "launcher_local")]
     pub launcher: String,
     /// How many servers: 1 alone, or an ensemble of 3 or 5, each a process with an address of its own.
     #[serde(default = "one")]
@@ -52,7 +52,7 @@ impl Recipe {
     pub fn new(kind: &str) -> Self {
         Self {
             kind: kind.to_owned(),
-            launcher: local(),
+            launcher: launcher_local(),
             nodes: one(),
             version: None,
             heap_mib: default_heap_mib(),
@@ -64,9 +64,33 @@ impl Recipe {
             command: None,
         }
     }
+
+    /// The longest that starting it may take until it serves. Fetching a version for the first time comes on top.
+    #[must_use]
+    pub fn start_within(&self) -> Duration {
+        match &self.command {
+            Some(command) => Duration::from_secs(command.timeout_s),
+            None => local::started_within(self.nodes),
+        }
+    }
+
+    /// The longest that stopping it may take.
+    #[must_use]
+    pub fn stop_within(&self) -> Duration {
+        match &self.command {
+            Some(command) => Duration::from_secs(command.timeout_s) + command::TERM_WAIT,
+            None => local::STOPPED_WITHIN,
+        }
+    }
+
+    /// Whether its data outlive it: then what a run created is removed before it is stopped.
+    #[must_use]
+    pub fn keeps_data(&self) -> bool {
+        self.command.as_ref().is_some_and(|command| command.keeps_data)
+    }
 }
 
-fn local() -> String {
+fn launcher_local() -> String {
     "local".to_owned()
 }
 

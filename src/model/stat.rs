@@ -5,12 +5,19 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::Distribution;
+
 /// Samples below which a percentile is not shown: for 99 % confidence that the sample reaches into the tail.
 pub const P99_MIN_SAMPLES: u64 = 459;
 /// As [`P99_MIN_SAMPLES`], for the 95th percentile.
 pub const P95_MIN_SAMPLES: u64 = 90;
 /// As [`P99_MIN_SAMPLES`], for the 99.9th percentile.
 pub const P999_MIN_SAMPLES: u64 = 4_603;
+
+/// As [`P99_MIN_SAMPLES`], for the 90th percentile.
+pub const P90_MIN_SAMPLES: u64 = 44;
+/// As [`P99_MIN_SAMPLES`], for the median.
+pub const P50_MIN_SAMPLES: u64 = 7;
 
 /// Latency figures in microseconds. A percentile that needs more samples than there are is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -81,6 +88,12 @@ pub struct SeriesStat {
     pub last: f64,
     /// Readings; 0 never occurs: an absent series is absent.
     pub readings: u64,
+    /// How the readings were spread, where a mean says too little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<Distribution>,
+    /// Of what is counted since the run began: by how much it rose from the begin of the measurement to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rose: Option<f64>,
 }
 
 impl SeriesStat {
@@ -94,6 +107,8 @@ impl SeriesStat {
             max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             last,
             readings: values.len() as u64,
+            distribution: None,
+            rose: None,
         })
     }
 }

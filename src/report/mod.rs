@@ -3,12 +3,15 @@
 
 pub mod actions;
 pub mod campaign;
+pub mod compare;
 pub mod csv;
 pub mod format;
 pub mod hosts;
 pub mod load_ops;
 pub mod markdown;
 pub mod operations;
+pub mod outstanding;
+pub mod scenario;
 pub mod steps;
 pub mod sweeps;
 pub mod table;
@@ -58,6 +61,8 @@ pub const TABLES: &[TableEntry] = &[
     of_arm("target-data", target_data::of_lead, target_data::of_all),
     of_arm("operations", operations::by_step, operations::long),
     of_arm("load", load_ops::by_step, load_ops::long),
+    of_arm("outstanding", outstanding::by_step, outstanding::by_step),
+    of_arm("scenario", scenario::by_step, scenario::by_step),
     of_arm("counts", load_ops::counts_by_step, load_ops::counts),
     of_arm("actions", actions::all, actions::all),
     of_arm("trials", trials::all, trials::all),

@@ -25,11 +25,15 @@ pub fn representative(detail: &RunDetail) -> Vec<&Trial> {
 }
 
 /// Whether a later trial of a step stands for it in place of an earlier one. Of a load that held and broke by turns, one that
-/// went as most did.
+/// went as most did. One with an action is of less than the whole target, and stands only where there is no plain one.
 fn speaks_for(detail: &RunDetail, later: &Trial, earlier: &Trial) -> bool {
     let of_step = |trial: &&Trial| (trial.arm, trial.step) == (later.arm, later.step);
-    let count = |outcome| detail.trials.iter().filter(of_step).filter(|trial| trial.outcome == outcome).count();
-    let rank = |trial: &Trial| if trial.outcome == Outcome::Void { 0 } else { 1 + count(trial.outcome) };
+    let plain = || detail.trials.iter().filter(of_step).filter(|trial| trial.action.is_none());
+    let count = |outcome| plain().filter(|trial| trial.outcome == outcome).count();
+    let rank = |trial: &Trial| {
+        let outcome = if trial.outcome == Outcome::Void { 0 } else { 1 + count(trial.outcome) };
+        (trial.action.is_none(), outcome)
+    };
     rank(later) >= rank(earlier)
 }
 

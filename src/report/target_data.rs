@@ -26,6 +26,8 @@ enum Read {
     /// The last reading.
     Last,
     Mean,
+    /// By how much a counter rose.
+    Rose,
 }
 
 const fn field(
@@ -46,6 +48,7 @@ const FIELDS: &[Field] = &[
     field("connections", "connections", "connections", "", 1.0, Read::Total),
     field("snapshot_bytes", "snapshot_mb", "snapshot", "MB", 1e6, Read::Last),
     field("snapshot_interval_s", "snapshot_interval_s", "snapshot every", "s", 1.0, Read::Last),
+    field("snapshots", "snapshots", "snapshots", "in it", 1.0, Read::Rose),
     field("outstanding_requests", "outstanding_requests_mean", "outstanding", "mean", 1.0, Read::Mean),
     field("process_cpu_share", "cpu_percent", "CPU", "%", 0.01, Read::Mean),
     field("memory_bytes", "memory_gb", "memory", "GB", 1e9, Read::Mean),
@@ -148,7 +151,8 @@ fn rows(detail: &RunDetail, node: &str, mut row: impl FnMut(&Trial, Vec<Cell>)) 
             let increment = (field.read == Read::Total)
                 .then(|| now.zip(before.and_then(|trial| read(trial, node, field))).map(|(now, was)| now - was))
                 .flatten();
-            if field.read == Read::Total { Cell::counted(now) } else { Cell::sampled(now) }.increment(increment)
+            let whole = matches!(field.read, Read::Total | Read::Rose);
+            if whole { Cell::counted(now) } else { Cell::sampled(now) }.increment(increment)
         });
         row(trial, cells.collect());
         before = Some(trial);
@@ -174,7 +178,12 @@ fn stand_in(trial: &Trial, node: &str, metric: &str) -> Option<&'static str> {
 fn read(trial: &Trial, node: &str, field: &Field) -> Option<f64> {
     let metric = stand_in(trial, node, field.metric).unwrap_or(field.metric);
     let stat = trial.metric(node, metric)?;
-    Some(if field.read == Read::Mean { stat.mean } else { stat.last } / field.by)
+    let figure = match field.read {
+        Read::Total | Read::Last => stat.last,
+        Read::Mean => stat.mean,
+        Read::Rose => stat.rose?,
+    };
+    Some(figure / field.by)
 }
 
 fn role<'a>(detail: &'a RunDetail, node: &str) -> &'a str {
@@ -193,7 +202,7 @@ fn row_mark(mark: Mark) -> Mark {
 fn notes(detail: &RunDetail, table: &mut Table) {
     table.notes.push(
         "Counts are of when the load was in place, before the probe. Snapshot size and interval are the last reading of \
-         the measurement, the rest its mean. Small figures are the increment over the row above."
+         the measurement, snapshots are those that fell into it, the rest its mean. Small figures are the increment over the row above."
             .to_owned(),
     );
     let cpu = metric::find("process_cpu_share").map_or("", |metric| metric.source);

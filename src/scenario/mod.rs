@@ -3,6 +3,7 @@
 
 pub mod actions;
 pub mod campaign;
+mod expected;
 mod file;
 mod guards;
 mod ladder;

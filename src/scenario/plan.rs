@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Scenario, TargetChoice, actions, guards, sweep};
+use super::{Scenario, TargetChoice, actions, expected, guards, sweep};
 use crate::{
     analysis::{
         Ladder,
@@ -13,7 +13,7 @@ use crate::{
     },
     config::{Config, Document},
     launch::{InstalledJava, LaunchError, NamedCommand, Recipe},
-    model::{Arm, Fault, Faults},
+    model::{Arm, Expected, Fault, Faults},
     target::TargetSpec,
 };
 
@@ -31,6 +31,9 @@ pub struct Outline {
     pub unit: String,
     /// The loads in the order in which they are tried; the first is 0, the empty target. Of a search: as long as they hold.
     pub ladder: Vec<u64>,
+    /// What each load of the ladder consists of and should bring to the target; empty for a run of before this was kept.
+    #[serde(default)]
+    pub expected: Vec<Expected>,
     /// Whether loads follow from what was found (`search`), up and down.
     #[serde(default)]
     pub search: bool,
@@ -108,8 +111,6 @@ pub struct Plan {
     pub wait_for_target: Duration,
 }
 
-/// Seconds that launching a target may take.
-pub const LAUNCH_MAX_S: f64 = 60.0;
 /// Seconds that a load may take to be put in place beside what its pace says.
 const FILL_GRACE_S: f64 = 60.0;
 /// How long a server's run waits for a target that another run holds; someone at a terminal is told at once.
@@ -179,7 +180,8 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, surroundings: 
         workload: scenario.workload.name().to_owned(),
         axis: axis.name.to_owned(),
         unit: axis.unit.to_owned(),
-        longest_s: longest_s(scenario, &ladder, managed, actions::longest_s(scenario, config), arms.len()),
+        longest_s: longest_s(scenario, &ladder, actions::longest_s(scenario, config), &arms),
+        expected: expected::of(scenario.workload.as_ref(), &ladder),
         ladder,
         search: matches!(scenario.ladder, Ladder::Search(_)),
         arms: if scenario.sweep.is_some() {
@@ -291,8 +293,9 @@ fn list<'n>(names: impl Iterator<Item = &'n String>) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Every step measured twice, filled as slowly as it may be, then cleaned up as slowly as it may be; each arm so.
-fn longest_s(scenario: &Scenario, ladder: &[u64], managed: bool, actions_s: f64, arms: usize) -> u64 {
+/// Every step measured twice, filled as slowly as it may be, then cleaned up as slowly as it may be; each arm so, with a
+/// launch that takes as long as its recipe allows.
+fn longest_s(scenario: &Scenario, ladder: &[u64], actions_s: f64, arms: &[PlannedArm]) -> u64 {
     let hold = scenario.settle_s + scenario.measure_s;
     let steps: f64 = match &scenario.ladder {
         Ladder::Levels(_) | Ladder::Ramp { .. } => {
@@ -300,15 +303,67 @@ fn longest_s(scenario: &Scenario, ladder: &[u64], managed: bool, actions_s: f64,
         }
         Ladder::Search(search) => f64::from(search.trials_max) * (fill_max_s(scenario, 0, search.max) + hold),
     };
-    let clean = if managed { 10.0 } else { scenario.clean_pace.limit.as_secs_f64() };
-    let arm = scenario.warm_up_s + steps + actions_s + 2.0 * hold + if managed { LAUNCH_MAX_S } else { 0.0 };
-    let run = arm * arms as f64 + clean * arms.saturating_sub(1) as f64;
+    let measured = scenario.warm_up_s + steps + actions_s + 2.0 * hold;
+    let run: f64 = arms.iter().map(|arm| measured + launch_s(&arm.target)).sum();
+    let cleans = || arms.iter().map(|arm| clean_s(scenario, &arm.target));
+    // The last clean-up comes after the time that a scenario may bound.
+    let (clean, last) = (cleans().sum::<f64>(), cleans().next_back().unwrap_or(0.0));
+    let run = run + clean - last;
     let run = scenario.time_budget_s.map_or(run, |budget| budget.min(run));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a sum of checked, positive durations; a float cast saturates"
     )]
-    let longest = (run + clean).ceil() as u64;
+    let longest = (run + last).ceil() as u64;
     longest
+}
+
+fn launch_s(target: &PlannedTarget) -> f64 {
+    match target {
+        PlannedTarget::Use(_) => 0.0,
+        PlannedTarget::Launch(recipe) => recipe.start_within().as_secs_f64(),
+    }
+}
+
+/// Removing what the run created, and stopping what it launched. Data of a launched target mostly go with it.
+fn clean_s(scenario: &Scenario, target: &PlannedTarget) -> f64 {
+    let remove_s = scenario.clean_pace.limit.as_secs_f64();
+    match target {
+        PlannedTarget::Use(_) => remove_s,
+        PlannedTarget::Launch(recipe) => {
+            recipe.stop_within().as_secs_f64() + if recipe.keeps_data() { remove_s } else { 0.0 }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        config::Config,
+        scenario::{Origin, Plan, Scenario, Surroundings, plan},
+    };
+
+    const CONFIG: &str = "[recipes.own]\nkind = \"zookeeper\"\nlauncher = \"command\"\n[recipes.own.command]\n\
+        start = [\"true\"]\nstop = [\"true\"]\ntimeout_s = 300\ntarget = { servers = [\"127.0.0.1:2181\"] }\n";
+
+    fn planned(launch: &str, config: &str) -> Plan {
+        let text = format!(
+            "name = \"a\"\n[target]\nkind = \"zookeeper\"\nlaunch = \"{launch}\"\n[load]\n\
+             workload = \"zookeeper.domains\"\nkind = \"levels\"\nlevels = [10, 20]\n[limits]\nclean_up_max_s = 100\n"
+        );
+        let scenario = Scenario::parse(&text).unwrap();
+        plan(&scenario, &Config::parse(config).unwrap(), Origin::LocalUser, &Surroundings::default()).unwrap()
+    }
+
+    #[test]
+    fn a_launch_may_take_as_long_as_its_recipe_allows() {
+        let longest = |launch, config| planned(launch, config).outline.longest_s;
+        let one = longest("local", "");
+        assert_eq!(longest("local-ensemble", "") - one, 20 + 120 - 60, "an election takes longer");
+        // 300 s instead of 60 to start, 300 and 5 instead of 10 to stop, and what it keeps is removed before.
+        assert_eq!(longest("own", CONFIG) - one, 240 + 295 + 100);
+        let forgets = CONFIG.replace("timeout_s = 300", "timeout_s = 300\nkeeps_data = false");
+        assert_eq!(longest("own", &forgets) - one, 240 + 295);
+    }
 }

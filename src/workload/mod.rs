@@ -113,6 +113,8 @@ pub trait Workload: Send + Sync + std::fmt::Debug {
 /// What a load needs, and what a target should show when it is in place.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Demand {
+    /// Name and count of what the load consists of, apart from what a target counts: executors, jobs.
+    pub parts: Vec<(&'static str, u64)>,
     pub sessions: u64,
     /// What the sessions ask for.
     pub session_timeout_ms: u64,

@@ -284,8 +284,11 @@ async fn the_description_lists_every_route() {
     }
     operations.sort();
     let expected = [
+        "get /api/v1/campaigns",
+        "get /api/v1/campaigns/{id}",
         "get /api/v1/runs",
         "get /api/v1/runs/{id}",
+        "get /api/v1/runs/{id}/compare/{other}",
         "get /api/v1/runs/{id}/events",
         "get /api/v1/runs/{id}/histograms",
         "get /api/v1/runs/{id}/samples",
@@ -294,6 +297,7 @@ async fn the_description_lists_every_route() {
         "get /api/v1/scenarios",
         "get /api/v1/targets",
         "get /healthz",
+        "post /api/v1/campaigns",
         "post /api/v1/runs",
         "post /api/v1/runs/{id}/cancel",
         "post /api/v1/scenarios/check",

@@ -34,18 +34,50 @@ async fn stops_at_once(run: &mut Run, server: &Server) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn outstanding_requests_beyond_their_limit_stop_a_run_while_it_fills() {
+async fn a_disk_that_is_too_full_stops_a_run_while_it_fills() {
     let _alone = alone().await;
     let server = Server::start("", &[]);
-    // Each reading of 0 is beyond a limit that only less than nothing keeps, so it trips whatever the server does.
-    let mut run = Run::start(&guarded("canary_ms = { limit = 1, for_s = 0 }"), &config(server.addr, ""));
+    // No disk has so much left.
+    let mut run = Run::start(&guarded("disk_free_bytes = { limit = 1e15, for_s = 2 }"), &config(server.addr, ""));
     stops_at_once(&mut run, &server).await;
     let verdict = run.verdict().await;
-    assert_tripped(
-        &verdict,
-        &["A guard stopped the run: a read of a client of its own took ", "above the 1 ms", " UTC"],
-    );
+    let said = ["A guard stopped the run: ", " MiB of disk left, less than the ", "of the guard disk_free_bytes"];
+    assert_tripped(&verdict, &said);
     assert_eq!(counts(server.addr).await["znode_count"], 5, "the root is removed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_does_not_answer_the_canary_stops_the_run() {
+    let _alone = alone().await;
+    let server = Server::start("", &[]);
+    let text = guarded("canary_ms = { limit = 200, for_s = 1 }\ndisk_free_bytes = false");
+    let mut run = Run::start(&text, &config(server.addr, ""));
+    run.phase(Phase::Measuring, 1).await;
+    // Reads take as long as each of these spells: never so long that the run takes the server for gone.
+    let pid = run.seen.iter().find_map(|event| {
+        let RunEvent::Inventory { inventory, .. } = event else { return None };
+        inventory.nodes[0].pid
+    });
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(pid.unwrap()).unwrap());
+    let signal = |signal| nix::sys::signal::kill(pid, signal).unwrap();
+    let pauses = async {
+        loop {
+            signal(nix::sys::signal::Signal::SIGSTOP);
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            signal(nix::sys::signal::Signal::SIGCONT);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let cleaning = run.until(|event| matches!(event, RunEvent::Phase { phase: Phase::Cleaning, .. }).then_some(()));
+    tokio::select! {
+        () = pauses => {}
+        () = cleaning => {}
+    }
+    signal(nix::sys::signal::Signal::SIGCONT);
+    assert_tripped(
+        &run.verdict().await,
+        &["a read of a client of its own took ", "above the 200 ms of the guard canary_ms"],
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

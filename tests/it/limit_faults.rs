@@ -88,6 +88,11 @@ async fn snapshots_that_cannot_be_read_are_absent_and_not_zero() {
     assert_eq!((verdict.status, verdict.last_good), (Status::NotReached, Some(3)), "{}", verdict.sentence);
     let told = |step: usize| verdict.steps[step].target_nodes().any(|(_, series)| series.contains_key("snapshots"));
     assert!(told(0), "{:#?}", verdict.steps[0].nodes);
+    let spread = |step: usize| {
+        let mut nodes = verdict.steps[step].target_nodes();
+        nodes.any(|(_, series)| series["outstanding_requests"].distribution.is_some())
+    };
+    assert!(spread(0) && spread(2), "{:#?}", verdict.steps[0].nodes);
     assert!(!told(2), "{:#?}", verdict.steps[2].nodes);
     exact(&verdict.steps[2]);
 }

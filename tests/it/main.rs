@@ -18,6 +18,7 @@ mod binary;
 mod browser;
 mod campaign;
 mod claim;
+mod compare;
 mod disturbances;
 mod domains;
 mod engine_run;

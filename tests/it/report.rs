@@ -1,8 +1,9 @@
 //! The tables of the source reports, in every form.
 
 use rampart::{
-    model::{Outcome, SeriesStat},
+    model::{Distribution, Outcome, SeriesStat, Trial},
     report::{self, csv, format::THIN, markdown, target_data, text},
+    web::charts,
 };
 
 use crate::fixture;
@@ -49,6 +50,7 @@ fn target_data_has_the_columns_of_the_source_report() {
             "connections",
             "snapshot (MB)",
             "snapshot every (s)",
+            "snapshots (in it)",
             "outstanding (mean)",
             "CPU (%)",
             "memory (GB)",
@@ -71,6 +73,11 @@ fn what_was_not_sampled_is_said_and_never_zero() {
     let snapshot = table.pairs(step_0).find(|(column, _)| column.id == "snapshot_mb").unwrap().1;
     assert_eq!(snapshot.shown(), "not sampled");
     assert_eq!(snapshot.value(), None);
+    let snapshots = |step: usize| {
+        let row = &table.rows[step];
+        table.pairs(row).find(|(column, _)| column.id == "snapshots").unwrap().1.shown()
+    };
+    assert_eq!([0, 1, 2].map(snapshots), ["not sampled", "0", "2"], "none that fell into a step is a true zero");
     let data = csv::render(&target_data::of_all(&made.detail));
     let rows = parse(&data);
     let at = rows[0].iter().position(|head| head == "snapshot_mb").unwrap();
@@ -110,6 +117,86 @@ fn operations_show_every_step_the_share_and_too_few_samples() {
 }
 
 #[test]
+fn what_each_step_should_be_stands_with_what_the_load_consists_of() {
+    let mut made = fixture::capacity();
+    let text = markdown::render(&table("scenario", &made));
+    assert!(text.contains("| step | load (domains) | executors | jobs | znodes | writes (per s) |"), "{text}");
+    assert!(text.contains("| 8 | 200 | 600 | 7 000 | 802 000 | 2 310 |"), "{text}");
+    assert!(!text.contains("| 9 | 225 |") && text.contains("4 more loads of the ladder were not measured"), "{text}");
+    // A search tries loads between the rungs; znodes are not proportional here, so that the step's own count stands.
+    made.detail.outline.expected[2].values[1] += 1.0;
+    made.detail.trials[2].load = 60;
+    let text = markdown::render(&table("scenario", &made));
+    assert!(text.contains("| 2 | 60 | 180 | 2 100 | 200 500 | 693 |"), "{text}");
+    made.detail.trials[2].counts.clear();
+    let text = markdown::render(&table("scenario", &made));
+    assert!(text.contains("| 2 | 60 | 180 | 2 100 | not planned | 693 |"), "{text}");
+    made.detail.trials.clear();
+    assert_eq!(table("scenario", &made).rows.len(), 13, "all that is planned, before anything is measured");
+    made.detail.outline.expected.clear();
+    assert!(table("scenario", &made).is_empty(), "a run of before this was kept");
+}
+
+#[test]
+fn outstanding_requests_stand_with_their_spread_and_what_too_few_samples_cannot_say() {
+    let mut made = fixture::capacity();
+    let shown = table("outstanding", &made);
+    let text = markdown::render(&shown);
+    let last = text.lines().find(|line| line.starts_with("| 200 domains")).unwrap();
+    let wanted = "| 200 domains broke | 127.0.0.1:21811 | 45 | 45.0 | 80.4 | 38 | 128 | too few samples | 155 | 91.1 | 73.3 | 20.0 | 0 |";
+    assert_eq!(last, wanted);
+    assert!(shown.notes.iter().any(|note| note.contains("does not answer gives none")), "{:?}", shown.notes);
+    let stats = made.detail.trials.iter_mut().flat_map(|trial| trial.nodes.values_mut());
+    for stat in stats.filter_map(|series| series.get_mut("outstanding_requests")) {
+        stat.readings = 5;
+        stat.distribution = Distribution::of(&[0.0, 0.0, 0.0, 0.0, 900.0]);
+    }
+    let few = table("outstanding", &made);
+    let cell = |table: &report::Table, id: &str| {
+        let row = table.rows.last().unwrap();
+        table.pairs(row).find(|(column, _)| column.id == id).unwrap().1.shown()
+    };
+    for id in ["p50", "p90", "p99", "above_0_percent", "above_100_percent"] {
+        assert_eq!(cell(&few, id), "too few samples", "{id}");
+    }
+    assert!(drawn(&made, charts::Size::Full).is_none(), "nothing can be said of any step");
+    made.detail.trials.iter_mut().for_each(as_earlier_versions_stored_it);
+    let old = table("outstanding", &made);
+    assert_eq!((cell(&old, "p50"), cell(&old, "max")), ("not kept".to_owned(), "155".to_owned()));
+    assert!(old.notes.iter().any(|note| note.contains("mean and maximum only")), "{:?}", old.notes);
+    assert!(drawn(&made, charts::Size::Full).is_none());
+}
+
+fn drawn(made: &fixture::Made, size: charts::Size) -> Option<charts::Chart> {
+    let input = charts::Input { detail: &made.detail, series: &[], now_ns: 0 };
+    charts::find("outstanding-by-load").unwrap().draw(&input, size)
+}
+
+fn as_earlier_versions_stored_it(trial: &mut Trial) {
+    let mut json = serde_json::to_value(&*trial).unwrap();
+    for series in json["nodes"].as_object_mut().unwrap().values_mut() {
+        for stat in series.as_object_mut().unwrap().values_mut() {
+            stat.as_object_mut().unwrap().retain(|name, _| !matches!(name.as_str(), "distribution" | "rose"));
+        }
+    }
+    *trial = serde_json::from_value(json).unwrap();
+}
+
+#[test]
+fn outstanding_requests_are_drawn_as_shares_wide_and_narrow() {
+    let made = fixture::capacity();
+    for size in [charts::Size::Full, charts::Size::Narrow] {
+        let drawn = drawn(&made, size).unwrap();
+        assert!(drawn.table.is_some() && drawn.desc.contains("Of 127.0.0.1:21811: at 0 domains none outstanding"));
+        assert!(drawn.desc.contains("at 200 domains") && drawn.desc.contains("101 to 1 000 for 20"), "{}", drawn.desc);
+        // The legend has one of each class; of the bars those classes that occurred.
+        let drawn_of = |class: &str| drawn.svg.matches(&format!("share {class}")).count();
+        assert_eq!(drawn_of("q4"), 1, "never above 1 000");
+        assert!(drawn_of("q3") > 1 && drawn_of("q0") == 10, "{}", drawn.svg);
+    }
+}
+
+#[test]
 fn load_is_asked_against_achieved() {
     let table = table("load", &fixture::capacity());
     let last = table.rows.last().unwrap();
@@ -145,6 +232,18 @@ fn the_last_valid_trial_stands_for_its_step() {
     let shown = report::steps::representative(&made.detail);
     let step_4 = shown.iter().find(|trial| trial.step == 4).unwrap();
     assert_eq!((step_4.trial, step_4.outcome), (2, Outcome::Held));
+}
+
+#[test]
+fn a_trial_with_an_action_does_not_stand_for_its_step_where_a_plain_one_does() {
+    let mut made = fixture::capacity();
+    let shown = |made: &fixture::Made| report::steps::representative(&made.detail)[2].trial;
+    let plain = shown(&made);
+    let with = fixture::acted(made.detail.trials.iter().find(|trial| trial.step == 2).unwrap());
+    made.detail.trials.push(with);
+    assert_eq!(shown(&made), plain);
+    made.detail.trials.retain(|trial| trial.step != 2 || trial.action.is_some());
+    assert_eq!(shown(&made), plain + 1, "there is no other");
 }
 
 #[test]

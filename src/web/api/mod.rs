@@ -1,6 +1,7 @@
 //! The API under `/api/v1`, for programs and CI. Its description is made from the handlers themselves.
 
 pub mod campaigns;
+pub mod compare;
 pub mod data;
 pub mod runs;
 pub mod scenarios;
@@ -41,6 +42,7 @@ fn described() -> OpenApiRouter<AppState> {
         .routes(routes!(data::samples))
         .routes(routes!(data::histograms))
         .routes(routes!(data::verdict))
+        .routes(routes!(compare::compare))
         .routes(routes!(campaigns::create, campaigns::list))
         .routes(routes!(campaigns::read))
         .routes(routes!(scenarios::list))

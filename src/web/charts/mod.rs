@@ -4,6 +4,7 @@
 pub mod by_load;
 pub mod judged;
 pub mod ladder;
+pub mod outstanding;
 pub mod spark;
 pub mod svg;
 pub mod sweep;
@@ -95,6 +96,7 @@ pub const CHARTS: &[Entry] = &[
     Entry { name: "by-load", place: Place::Side, draw: Draw::With(by_load::draw) },
     Entry { name: "ladder", place: Place::Row, draw: Draw::With(ladder::draw) },
     Entry { name: "sweep", place: Place::Sweep, draw: Draw::With(sweep::draw) },
+    Entry { name: "outstanding-by-load", place: Place::Row, draw: Draw::With(outstanding::draw) },
     over_time("probe", "Probe, operations per second", &["probe_ops_per_s"]),
     over_time("outstanding", "Outstanding requests", &["outstanding_requests"]),
     over_time("request-latency", "Request latency, server's mean", &["request_latency_ms"]),

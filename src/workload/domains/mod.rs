@@ -188,6 +188,10 @@ impl Workload for Domains {
         let traffic = traffic::Rates::of(&self.options);
         let per_member = if self.options.fill_per_s > 0.0 { 1.0 / self.options.fill_per_s } else { 0.5 };
         Demand {
+            parts: vec![
+                ("executors", load * u64::from(self.options.executors)),
+                ("jobs", load * u64::from(self.options.jobs)),
+            ],
             sessions: load * u64::from(shape.sessions()),
             session_timeout_ms: u64::from(self.options.session_timeout_ms),
             fill_s_per_member: per_member,
