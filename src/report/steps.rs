@@ -10,8 +10,7 @@ use crate::{
 #[must_use]
 pub fn representative(detail: &RunDetail) -> Vec<&Trial> {
     let mut steps: Vec<&Trial> = Vec::new();
-    // A trial with an action shows the target without a server: it stands in a table of its own.
-    for trial in detail.trials.iter().filter(|trial| trial.action.is_none()) {
+    for trial in &detail.trials {
         match steps.iter_mut().find(|other| (other.arm, other.step) == (trial.arm, trial.step)) {
             Some(other) if speaks_for(detail, trial, other) => *other = trial,
             Some(_) => {}

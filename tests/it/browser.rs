@@ -227,10 +227,18 @@ async fn every_page_is_accessible_fits_and_is_kept_as_a_picture() {
         "interrupted",
         "swept",
     ];
+    let swept = runs.last().map(|made| format!("{}?arm=4", path(made))).unwrap_or_default();
+    pages.push(("arm".to_owned(), swept));
     pages.extend(names.iter().zip(&runs).map(|(name, made)| ((*name).to_owned(), path(made))));
     pages.extend(
-        [("scenarios", "/scenarios"), ("targets", "/targets"), ("error", "/runs/nonsense")]
-            .map(|(n, p)| (n.to_owned(), p.to_owned())),
+        [
+            ("scenarios", "/scenarios"),
+            ("campaigns", "/campaigns"),
+            ("campaign", "/campaigns/one"),
+            ("targets", "/targets"),
+            ("error", "/runs/nonsense"),
+        ]
+        .map(|(n, p)| (n.to_owned(), p.to_owned())),
     );
     let base = fixture_server::serve(runs).await;
     let browser = open(&base).await;
@@ -364,7 +372,7 @@ async fn the_keyboard_reaches_everything_and_shows_where_it_is() {
         assert_eq!(at[1], json!(true), "focus is not visible at {at}");
         seen.push(at[0].as_str().unwrap_or_default().to_owned());
     }
-    assert_eq!(seen[..5], ["Skip to content", "Rampart", "Runs", "Scenarios", "Targets"]);
+    assert_eq!(seen[..5], ["Skip to content", "Rampart", "Runs", "Scenarios", "Campaigns"]);
     assert!(seen.iter().any(|text| text == "Run again"), "{seen:?}");
     browser.close().await;
 }

@@ -28,6 +28,8 @@ pub async fn serve(runs: Vec<Made>) -> String {
             .route("/runs", get(list))
             .route("/runs/{id}", get(run))
             .route("/scenarios", get(scenarios))
+            .route("/campaigns", get(campaigns))
+            .route("/campaigns/{id}", get(campaign))
             .route("/targets", get(targets))
             .route("/api/v1/runs/{id}/samples", get(samples))
             .route("/api/v1/runs/{id}/events", get(async || StatusCode::NO_CONTENT))
@@ -79,6 +81,16 @@ async fn scenarios() -> Response {
         pages::scenarios::Checked { outline: Some(crate::fixture::capacity().detail.outline), ..Default::default() };
     let text = crate::fixture::capacity().detail.scenario_text;
     pages::html(&pages::scenarios::view(&files, Some(FILES[0]), &text, "key-1", &checked))
+}
+
+async fn campaigns() -> Response {
+    let (detail, _) = crate::fixture::campaign();
+    pages::html(&pages::campaigns::list_view(&[detail], "name = \"x\"\n", Vec::new()))
+}
+
+async fn campaign() -> Response {
+    let (detail, runs) = crate::fixture::campaign();
+    pages::html(&pages::campaigns::view(&detail, runs))
 }
 
 async fn targets() -> Response {

@@ -12,6 +12,7 @@ use super::{PageError, Shell, html, part};
 use crate::{
     model::{CampaignId, Fault, Faults},
     report::{
+        Table,
         campaign::{self, PartReport},
         format,
     },
@@ -104,7 +105,7 @@ pub fn view(detail: &CampaignDetail, runs: Vec<Option<RunDetail>>) -> CampaignPa
     shell.refresh = goes_on.then_some(10);
     let panel = |of: PartReport| PartPanel {
         run: of.run.as_ref().map(|run| run.run.id.to_string()),
-        tables: of.tables.iter().map(|made| (made.title.clone(), part::table(made, true))).collect(),
+        tables: of.tables.iter().map(|made| (made.title.clone(), named(made, &of.name))).collect(),
         name: of.name,
         load: of.load,
         sentence: of.sentence,
@@ -118,6 +119,11 @@ pub fn view(detail: &CampaignDetail, runs: Vec<Option<RunDetail>>) -> CampaignPa
         created: format::moment(detail.created_ns),
         parts: campaign::parts(detail, runs).into_iter().map(panel).collect(),
     }
+}
+
+/// A table whose region has a name of its own: parts have the same tables.
+fn named(made: &Table, of: &str) -> String {
+    part::table(&Table { title: format!("{}, {of}", made.title), ..made.clone() }, true)
 }
 
 pub(super) async fn list(State(state): State<AppState>) -> Result<Response, PageError> {
