@@ -135,8 +135,11 @@ fn validity(results: &[ArmResult]) -> Validity {
 }
 
 fn sentence(verdict: &Verdict, results: &[ArmResult], planned: usize, findings: &[Finding]) -> String {
-    let mut parts = vec![measured(results, planned)];
-    parts.extend(carried(verdict, results));
+    // In the order of the scenario, whatever the order of the measurements.
+    let mut by_number: Vec<&ArmResult> = results.iter().collect();
+    by_number.sort_by_key(|result| result.arm.number);
+    let mut parts = vec![measured(&by_number, planned)];
+    parts.extend(carried(verdict, &by_number));
     for result in results.iter().filter(|result| !is_answer(&result.verdict)) {
         parts.push(format!("{}: {}", result.arm.label(), result.verdict.sentence));
     }
@@ -150,7 +153,7 @@ fn sentence(verdict: &Verdict, results: &[ArmResult], planned: usize, findings: 
     parts.join(" ")
 }
 
-fn measured(results: &[ArmResult], planned: usize) -> String {
+fn measured(results: &[&ArmResult], planned: usize) -> String {
     let mut values: Vec<&str> = Vec::new();
     for result in results {
         if !values.contains(&result.arm.value.as_str()) {
@@ -169,7 +172,7 @@ fn measured(results: &[ArmResult], planned: usize) -> String {
 }
 
 /// What the arms carried, where that is a number: a range for each value.
-fn carried(verdict: &Verdict, results: &[ArmResult]) -> Option<String> {
+fn carried(verdict: &Verdict, results: &[&ArmResult]) -> Option<String> {
     let unit = &verdict.unit;
     match verdict.status {
         Status::NotReached => {

@@ -47,6 +47,32 @@ impl ValidityLimits {
     }
 }
 
+/// A call that takes so long, and so much of the time in which its operation was asked, stands for nothing but itself.
+const HELD_UP_US: u64 = 1_000_000;
+const HELD_UP_SHARE: f64 = 0.25;
+
+/// Calls of the probe that were held up, in words. ZooKeeper 3.8 does that on an idle leader: it answers a request only when
+/// the client's next ping comes, a third of the session timeout later; the server counts it as outstanding meanwhile.
+fn held_up(trial: &Trial) -> Option<String> {
+    let long = trial.operations.iter().filter(|stat| {
+        let share = stat.latency.max_us as f64 / 1e6 / stat.elapsed_s.max(f64::MIN_POSITIVE);
+        stat.probe && stat.latency.max_us >= HELD_UP_US && share >= HELD_UP_SHARE
+    });
+    let each: Vec<String> = long
+        .map(|stat| {
+            let longest_s = stat.latency.max_us as f64 / 1e6;
+            let operation = stat.operation.replace('_', " ");
+            format!("{operation} ({} of {} s)", figure(longest_s), figure(stat.elapsed_s))
+        })
+        .collect();
+    (!each.is_empty()).then(|| {
+        format!(
+            "one call took most of the time in which it was asked, so that the rate says little of the rest: {}",
+            each.join(", ")
+        )
+    })
+}
+
 /// Judges one trial. Precedence (design 5): generator late; election, restart or a pause from outside; a target that
 /// stalled, lost sessions or died; a configured limit; a load that could not be put in place; then the rules.
 #[must_use]
@@ -124,9 +150,14 @@ fn decide(
         let strained = !attribution::signs_of_load(trial).is_empty();
         return (if strained { Outcome::Broke } else { Outcome::Void }, Some(StopCode::CannotApply));
     }
+    let held_up = held_up(trial);
     if trial.load == 0 {
-        return (Outcome::Baseline, None);
+        // What others are compared with must not hang on one call. Once more; a target that does it again is like that.
+        let again = held_up.is_some() && trial.trial == 1;
+        remarks.extend(held_up);
+        return (if again { Outcome::Void } else { Outcome::Baseline }, None);
     }
+    remarks.extend(held_up);
     if let Some(report) = trial.action.as_ref().filter(|_| !was_measured(trial)) {
         return not_served(report, &signs, remarks);
     }
@@ -284,6 +315,28 @@ pub(crate) mod tests {
                 ("heap_max_bytes".to_owned(), stat(100e6)),
             ]),
         );
+    }
+
+    #[test]
+    fn a_baseline_that_hangs_on_one_call_is_measured_once_more_and_told() {
+        let mut stat = probe("set", 80.0, 600);
+        (stat.elapsed_s, stat.latency.max_us) = (7.2, 6_672_000);
+        let mut made = trial(0, 0, vec![stat.clone(), probe("get", 6_000.0, 600)]);
+        let judged = |trial: &Trial| judge(&[], trial, &[], &[], ValidityLimits::of(&[]), "domains");
+        let first = judged(&made);
+        assert_eq!((first.outcome, first.stop_code), (Outcome::Void, None));
+        assert!(
+            first.remarks[0].contains("set (6.67 of 7.20 s)") && !first.remarks[0].contains("get"),
+            "{:?}",
+            first.remarks
+        );
+        made.trial = 2;
+        assert_eq!(judged(&made).outcome, Outcome::Baseline);
+        let loaded = judged(&trial(1, 10, vec![stat.clone()]));
+        assert_eq!((loaded.outcome, loaded.remarks.len()), (Outcome::Held, 1));
+        // Long, but among many others.
+        (stat.elapsed_s, stat.latency.max_us) = (30.0, 1_500_000);
+        assert_eq!(judged(&trial(0, 0, vec![stat])).outcome, Outcome::Baseline);
     }
 
     #[test]

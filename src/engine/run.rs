@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Floor, intake::Intake, site};
 use crate::{
     analysis::{
-        Trip, arms,
+        Ladder, Trip, arms,
         verdict::{Question, conclude},
     },
     model::{Arm, ArmResult, Clock, Inventory, RunEvent, RunId, StopCode, Trial, Verdict, clock::seconds_ns},
@@ -21,13 +21,10 @@ pub async fn run(plan: Plan, run: RunId, events: mpsc::Sender<RunEvent>, cancel:
         plan.scenario.time_budget_s.map_or(i64::MAX, |budget_s| clock.now_ns().saturating_add(seconds_ns(budget_s)));
     let mut results = Vec::new();
     for planned in in_order(&plan, run) {
-        if !results.is_empty() && clock.now_ns() >= budget_ns {
-            break;
-        }
         let mut intake = Intake::new(clock, events.clone(), cancel.clone());
         (intake.arm, intake.budget_ns) = (planned.arm.number, budget_ns);
         let result = measure(&plan, planned, run, intake).await;
-        let over = ends_run(result.verdict.stop_code);
+        let over = ends_run(result.verdict.stop_code) || clock.now_ns() >= budget_ns;
         results.push(result);
         if over {
             break;
@@ -51,7 +48,7 @@ fn in_order(plan: &Plan, run: RunId) -> Vec<&PlannedArm> {
 
 /// What ends the whole run and not only the arm.
 const fn ends_run(code: StopCode) -> bool {
-    matches!(code, StopCode::UserAbort | StopCode::TimeBudget | StopCode::SafetyAbort)
+    matches!(code, StopCode::UserAbort | StopCode::SafetyAbort)
 }
 
 /// One arm, from launch to its own verdict.
@@ -69,9 +66,15 @@ async fn measure(plan: &Plan, planned: &PlannedArm, run: RunId, intake: Intake) 
         Err((intake, stop, reason)) => (*intake, stop, Some(reason)),
     };
     let reason = reason.or_else(|| {
-        let ended = [(StopCode::UserAbort, "someone stopped it"), (StopCode::TimeBudget, "its time budget was over")];
-        let ended = ended.iter().find(|(code, _)| *code == stop).map(|(_, words)| (*words).to_owned());
-        ended.or_else(|| intake.guards.trip().filter(|_| stop == StopCode::SafetyAbort).map(Trip::words))
+        let in_time = intake.clock.now_ns() < intake.budget_ns;
+        match (stop, &plan.scenario.ladder) {
+            (StopCode::UserAbort, _) => Some("someone stopped it".to_owned()),
+            (StopCode::TimeBudget, Ladder::Search(search)) if in_time => {
+                Some(format!("the search was not done after {} trials (`trials_max`)", search.trials_max))
+            }
+            (StopCode::TimeBudget, _) => Some("its time budget was over".to_owned()),
+            _ => intake.guards.trip().filter(|_| stop == StopCode::SafetyAbort).map(Trip::words),
+        }
     });
     let question = question(plan, run, planned.arm.number, reason.as_deref(), shared_machine);
     ArmResult { arm: planned.arm.clone(), leader, verdict: conclude(&question, &history, stop) }

@@ -85,7 +85,8 @@ pub(super) fn ahead(plan: &Plan) -> Ahead {
     Ahead {
         steps: plan.outline.ladder.iter().map(step).collect(),
         sessions: plan.scenario.workload.demand(top).sessions,
-        longest_s: plan.outline.longest_s as f64,
+        // The data of an arm go before the next one begins.
+        longest_s: plan.outline.longest_s as f64 / plan.arms.len().max(1) as f64,
     }
 }
 

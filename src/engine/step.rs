@@ -286,7 +286,10 @@ impl Floor {
     /// too low would let every later load pass.
     async fn warm_up(&mut self, trial: &Trial) -> Ended {
         let from_ns = self.intake.clock.now_ns();
-        let until_ns = from_ns + clock::seconds_ns(self.plan.scenario.warm_up_s);
+        // Each server is a JVM of its own, and a probe asks one after the other.
+        let servers = self.plan.scenario.probes.iter().map(|probe| probe.asks(self.inventory.nodes.len())).max();
+        let warm_up_s = self.plan.scenario.warm_up_s * servers.unwrap_or(1).max(1) as f64;
+        let until_ns = from_ns + clock::seconds_ns(warm_up_s);
         self.phase(Phase::WarmingUp, trial, Some(until_ns)).await;
         let (ended, _) = self.probe(from_ns, until_ns, true).await;
         self.intake.begin().await;

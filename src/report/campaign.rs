@@ -76,7 +76,7 @@ pub fn markdown(campaign: &CampaignDetail, parts: &[PartReport]) -> String {
     if !campaign.campaign.description.is_empty() {
         let _ = write!(out, "\n{}\n", campaign.campaign.description);
     }
-    let _ = write!(out, "\nCampaign {}, {}\n", campaign.id.short(), format::moment(campaign.created_ns));
+    let _ = write!(out, "\nCampaign {}, {}\n", campaign.id, format::moment(campaign.created_ns));
     for part in parts {
         let _ = write!(out, "\n## {}\n\n", part.name);
         if let Some(load) = &part.load {

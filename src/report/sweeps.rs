@@ -274,7 +274,7 @@ pub fn target(detail: &RunDetail) -> Table {
             let mut cells = vec![Cell::count(load), Cell::text(if value.is_empty() { "the same" } else { value })];
             for at in 0..rows[0].len() {
                 let known: Vec<f64> = rows.iter().filter_map(|row| row[at]).collect();
-                cells.push(Cell::sampled((!known.is_empty()).then(|| median(&known))));
+                cells.push(target_data::plain_cell(at, (!known.is_empty()).then(|| median(&known))));
             }
             table.push(Mark::None, cells);
         }

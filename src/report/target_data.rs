@@ -131,6 +131,12 @@ pub(super) fn plain_columns() -> impl Iterator<Item = Column> {
     FIELDS.iter().map(|field| Column::figures(field.id, field.label, field.unit))
 }
 
+/// A cell of [`plain_columns`], by its place: things are counted, the rest is a figure.
+pub(super) fn plain_cell(at: usize, value: Option<f64>) -> Cell {
+    let counts = FIELDS.get(at).is_some_and(|field| field.read == Read::Total);
+    if counts { Cell::counted(value.map(f64::round)) } else { Cell::sampled(value) }
+}
+
 /// What stands in [`plain_columns`] for one trial of one server.
 pub(super) fn figures_of(trial: &Trial, node: &str) -> Vec<Option<f64>> {
     FIELDS.iter().map(|field| read(trial, node, field)).collect()

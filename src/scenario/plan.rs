@@ -158,7 +158,7 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, surroundings: 
     remarks.extend(scenario.probes.iter().map(|probe| probe.remark()));
     if scenario.warm_up_s > 0.0 {
         remarks.push(format!(
-            "Probes run {} s unmeasured before step 0, so that the empty target is not a cold one.",
+            "Probes run {} s on each server that they ask unmeasured before step 0, so that the empty target is not a cold one.",
             scenario.warm_up_s
         ));
     }
@@ -303,8 +303,9 @@ fn longest_s(scenario: &Scenario, ladder: &[u64], actions_s: f64, arms: &[Planne
         }
         Ladder::Search(search) => f64::from(search.trials_max) * (fill_max_s(scenario, 0, search.max) + hold),
     };
-    let measured = scenario.warm_up_s + steps + actions_s + 2.0 * hold;
-    let run: f64 = arms.iter().map(|arm| measured + launch_s(&arm.target)).sum();
+    let measured = steps + actions_s + 2.0 * hold;
+    let arm_s = |arm: &PlannedArm| measured + launch_s(&arm.target) + scenario.warm_up_s * servers(&arm.target) as f64;
+    let run: f64 = arms.iter().map(arm_s).sum();
     let cleans = || arms.iter().map(|arm| clean_s(scenario, &arm.target));
     // The last clean-up comes after the time that a scenario may bound.
     let (clean, last) = (cleans().sum::<f64>(), cleans().next_back().unwrap_or(0.0));
@@ -317,6 +318,14 @@ fn longest_s(scenario: &Scenario, ladder: &[u64], actions_s: f64, arms: &[Planne
     )]
     let longest = (run + last).ceil() as u64;
     longest
+}
+
+/// The most servers that probes may warm up.
+fn servers(target: &PlannedTarget) -> usize {
+    match target {
+        PlannedTarget::Use(TargetSpec::Zookeeper(spec)) => spec.servers.len(),
+        PlannedTarget::Launch(recipe) => usize::try_from(recipe.nodes).unwrap_or(1),
+    }
 }
 
 fn launch_s(target: &PlannedTarget) -> f64 {

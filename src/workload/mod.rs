@@ -194,6 +194,9 @@ pub trait Probe: Send + Sync + std::fmt::Debug {
 
     fn operations(&self) -> &'static [&'static str];
 
+    /// How many of so many servers it asks, one after the other.
+    fn asks(&self, servers: usize) -> usize;
+
     /// Runs within the time given; what it did not finish is cut and says so.
     fn run(&self, site: &Site, window: &Window) -> ProbeReport;
 

@@ -67,7 +67,10 @@ async fn run(
 ) -> Response {
     let part = headers.contains_key("x-part");
     find(&shown, &id, |made| match query.arm.map(|arm| pages::run::asked(&made.detail, arm)) {
-        Some(Ok((arm, of_arm))) => pages::run::view_of_arm(&of_arm, &arm, &made.series, made.now_ns).respond(part),
+        Some(Ok((arm, of_arm))) => {
+            let series: Vec<_> = made.series.iter().filter(|series| series.arm == arm.number).cloned().collect();
+            pages::run::view_of_arm(&of_arm, &arm, &series, made.now_ns).respond(part)
+        }
         Some(Err(why)) => why.into_response(),
         None => pages::run::view(&made.detail, &made.series, made.now_ns).respond(part),
     })

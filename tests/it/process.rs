@@ -181,6 +181,34 @@ fn ctrl_c_while_filling_stops_and_removes_everything() {
     }
 }
 
+#[test]
+fn a_campaign_runs_its_parts_at_what_was_found_and_its_report_can_be_made_again() {
+    let place = Place::new(&[]);
+    let name = |text: String, name: &str| text.replacen("name = \"", &format!("name = \"{name}-"), 1);
+    place.scenario("first.toml", &name(binary::launched("[1, 2]"), "first"));
+    place.scenario("second.toml", &name(binary::launched("[7]"), "second"));
+    let first = "first-small";
+    let part = |file: &str| format!("[[part]]\nscenario = \"{file}\"\n");
+    let text = format!("name = \"two\"\n{}{}load = \"capacity of {first}\"\n", part("first.toml"), part("second.toml"));
+    let campaign = place.scenario("two.toml", &text);
+    let ended =
+        place.run(&["campaign", "--quiet", "--db", place.path("c.db").to_str().unwrap(), campaign.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let at = ended.stdout.find("# two").expect("a report");
+    let report = &ended.stdout[at..];
+    assert!(report.contains(&format!("Measured at the capacity of {first}.")), "{report}");
+    let second = &report[report.find("Measured at").unwrap()..];
+    assert!(second.contains("At least 2 domains hold") && second.contains("### Target at each step"), "{second}");
+    let id =
+        report.lines().find_map(|line| line.strip_prefix("Campaign ")).unwrap().split(',').next().unwrap().to_owned();
+    let whole = place.run(&["campaign", "--db", place.path("c.db").to_str().unwrap(), "--report", &id]);
+    assert_eq!((whole.code, whole.stdout.trim_end()), (Some(0), report.trim_end()), "{}", whole.stderr);
+    let wrong = text.replace("second.toml", "third.toml");
+    let ended = place.run(&["campaign", place.scenario("wrong.toml", &wrong).to_str().unwrap()]);
+    assert!(ended.code == Some(1) && ended.stderr.contains("part[1].scenario: is \"third.toml\""), "{ended:?}");
+    assert_eq!(place.left_over(), Vec::<String>::new());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_while_filling_leaves_nothing_on_a_configured_target() {
     let target = target();

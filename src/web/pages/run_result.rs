@@ -120,7 +120,7 @@ pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> Result
         tables: TABLES
             .iter()
             .filter(|entry| entry.name != HOSTS && entry.of == Of::Arm)
-            .filter_map(|entry| TablePanel::of(entry, detail, entry.name == "rules"))
+            .filter_map(|entry| TablePanel::of(entry, detail, matches!(entry.name, "rules" | "scenario")))
             .collect(),
         operations_long: long_operations(detail),
         other_servers: other_servers(detail),

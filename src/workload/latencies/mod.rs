@@ -94,6 +94,14 @@ impl Probe for Latencies {
         OPERATIONS
     }
 
+    fn asks(&self, servers: usize) -> usize {
+        match &self.options.servers {
+            None | Some(Servers::Word(Which::Leader)) => 1,
+            Some(Servers::Word(Which::Each)) => servers,
+            Some(Servers::List(named)) => named.len(),
+        }
+    }
+
     fn remark(&self) -> String {
         let Options { count, size_bytes, rounds, .. } = &self.options;
         format!(
