@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -19,6 +19,8 @@ use crate::{
     target::{Observation, Sampler, zookeeper::ZookeeperSpec},
 };
 
+/// How long its end is waited for.
+const ENDS_WITHIN: Duration = Duration::from_millis(500);
 /// How often a canary of a guard asks.
 const EVERY: Duration = Duration::from_secs(1);
 /// How often a canary asks that is to see when a target serves again.
@@ -57,6 +59,7 @@ struct Seen {
 pub(super) struct Canary {
     clock: Clock,
     seen: Arc<Seen>,
+    thread: thread::JoinHandle<()>,
 }
 
 impl Canary {
@@ -84,8 +87,8 @@ impl Canary {
     ) -> std::io::Result<Self> {
         let seen = Arc::new(Seen::default());
         let caller = Caller { clock, spec: spec.clone(), servers, ask, seen: Arc::clone(&seen), client: None, turn: 0 };
-        thread::Builder::new().name("canary".to_owned()).spawn(move || caller.work(every))?;
-        Ok(Self { clock, seen })
+        let thread = thread::Builder::new().name("canary".to_owned()).spawn(move || caller.work(every))?;
+        Ok(Self { clock, seen, thread })
     }
 
     /// When a call was answered for the first time.
@@ -97,6 +100,11 @@ impl Canary {
 impl Drop for Canary {
     fn drop(&mut self) {
         self.seen.stop.store(true, Ordering::Relaxed);
+        // Its session should be gone when the run is; one that hangs on a target is not waited for.
+        let since = Instant::now();
+        while !self.thread.is_finished() && since.elapsed() < ENDS_WITHIN {
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
@@ -202,7 +210,7 @@ impl Caller {
             if left.is_zero() {
                 return;
             }
-            let part = left.min(Duration::from_millis(200));
+            let part = left.min(Duration::from_millis(50));
             match self.client.as_mut().map(|client| client.idle(part)) {
                 Some(Ok(())) => {}
                 Some(Err(_)) => self.client = None,

@@ -132,16 +132,15 @@ impl Floor {
         if trial.load == 0 || trial.measure_s <= 0.0 {
             return;
         }
-        let quiet: Vec<String> = trial
-            .target_nodes()
-            .filter(|(_, series)| series.get(SNAPSHOTS).and_then(|stat| stat.rose).is_some_and(|rose| rose < 0.5))
-            .map(|(node, _)| node.to_owned())
-            .collect();
-        if !quiet.is_empty() {
-            trial.remarks.push(
-                "no snapshot fell into this measurement: it shows less than one cycle of the target's periodic work"
-                    .to_owned(),
-            );
+        let known: Vec<f64> =
+            trial.target_nodes().filter_map(|(_, series)| series.get(SNAPSHOTS).and_then(|stat| stat.rose)).collect();
+        let quiet = known.iter().filter(|rose| **rose < 0.5).count();
+        if quiet > 0 {
+            let whose =
+                if quiet == known.len() { String::new() } else { format!(" of {quiet} of {} servers", known.len()) };
+            trial.remarks.push(format!(
+                "no snapshot{whose} fell into this measurement: it shows less than one cycle of the target's periodic work"
+            ));
         }
         let short: Vec<&OperationStat> =
             trial.operations.iter().filter(|stat| !stat.probe && stat.asked.is_some()).collect();

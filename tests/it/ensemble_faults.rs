@@ -19,6 +19,9 @@ const RESTING: &str = "executors = 2\njobs = 3\nshards = 2\nfill_per_s = 20\ntra
 /// Small servers that miss each other soon.
 const THREE: &str = "nodes = 3\nzoo_cfg = { tickTime = \"500\", syncLimit = \"4\", initLimit = \"40\" }";
 
+/// The canary's session that was lost with a leader would be counted beside the load's.
+const UNGUARDED: &str = "[guards]\ncanary_ms = false\n";
+
 /// An ensemble that a run knows only by its addresses, as somebody else's.
 pub struct Ensemble {
     pub managed: Box<dyn Managed>,
@@ -106,7 +109,7 @@ async fn an_election_voids_a_trial_once_and_twice_ends_the_run() {
     let _alone = alone().await;
     let ensemble = Ensemble::start(&[]).await;
     for kills in [1, 2] {
-        let mut run = Run::start(&scenario("use = \"zk\"", &levels(2, 8), RESTING, ""), &ensemble.config(""));
+        let mut run = Run::start(&scenario("use = \"zk\"", &levels(2, 8), RESTING, UNGUARDED), &ensemble.config(""));
         for _ in 0..kills {
             into_measurement(&mut run).await;
             let leader = ensemble.leader().await;
@@ -171,7 +174,7 @@ async fn a_paused_follower_voids_the_trial_and_the_next_one_holds() {
 async fn a_majority_that_is_lost_and_comes_back_voids_the_trial() {
     let _alone = alone().await;
     let ensemble = Ensemble::start(&[]).await;
-    let mut run = Run::start(&scenario("use = \"zk\"", &levels(2, 10), RESTING, ""), &ensemble.config(""));
+    let mut run = Run::start(&scenario("use = \"zk\"", &levels(2, 10), RESTING, UNGUARDED), &ensemble.config(""));
     into_measurement(&mut run).await;
     let leader = ensemble.leader().await;
     let others: Vec<_> = ensemble.names.iter().filter(|name| **name != leader).collect();
