@@ -72,7 +72,7 @@ fn a_run_without_arms_has_none_of_these_tables() {
 #[tokio::test]
 async fn a_file_of_a_run_with_arms_is_of_the_first_for_people_and_of_all_for_programs() {
     let made = fixture::swept();
-    let file = |name: &str| files::table_file(&made.detail, name, &TableQuery::default()).unwrap();
+    let file = |name: &str| files::table_file(&made.detail, None, name, &TableQuery::default()).unwrap();
     let markdown = body(file("operations.md")).await;
     assert!(
         markdown.starts_with("### Operations per second (zoo\\_cfg.snapCount = 1000000, repetition 1)"),
@@ -190,6 +190,8 @@ async fn arms_are_kept_by_the_store_and_asked_for_by_their_number() {
         detail.inventories.iter().map(|(arm, known)| (*arm, known.remarks[0].as_str())).collect::<Vec<_>>(),
         [(0, "of arm 0"), (1, "of arm 1")]
     );
+    let table = app.get(&format!("/runs/{id}/tables/trials.md?arm=1")).await.text;
+    assert!(table.starts_with("### Trials (heap\\_mib = 256, repetition 1)"), "{table}");
     let of_arm = app.get(&format!("/runs/{id}?arm=1")).await.text;
     assert!(of_arm.contains("heap_mib = 256, repetition 1") && of_arm.contains("of arm 1"), "{of_arm}");
     assert!(app.get(&format!("/runs/{id}")).await.text.contains("Each arm by itself"));

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{PageError, run::fetch};
 use crate::{
-    model::Clock,
+    model::{Arm, Clock},
     report::{self, Of, csv, markdown, sweeps, target_data},
     store::{RunDetail, Series},
     web::{
@@ -30,15 +30,20 @@ pub(super) async fn table(
     Path((id, file)): Path<(String, String)>,
     Query(query): Query<TableQuery>,
 ) -> Result<Response, PageError> {
-    let (detail, _, _) = fetch(&state, &id, &["znodes"], 1, query.arm).await?;
-    table_file(&detail, &file, &query)
+    let (detail, _, arm) = fetch(&state, &id, &["znodes"], 1, query.arm).await?;
+    table_file(&detail, arm.as_ref(), &file, &query)
 }
 
-/// `target-data.md`, `operations.csv`, ...
+/// `target-data.md`, `operations.csv`, ... `arm`: the one that `detail` is of, of a run that has several.
 ///
 /// # Errors
 /// When there is no such table or form.
-pub fn table_file(detail: &RunDetail, file: &str, query: &TableQuery) -> Result<Response, PageError> {
+pub fn table_file(
+    detail: &RunDetail,
+    arm: Option<&Arm>,
+    file: &str,
+    query: &TableQuery,
+) -> Result<Response, PageError> {
     let unknown = || {
         let names: Vec<&str> = report::TABLES.iter().map(|entry| entry.name).collect();
         PageError::NotFound(format!("table {file:?}; there are {}, each as .md and .csv", names.join(", ")))
@@ -59,6 +64,10 @@ pub fn table_file(detail: &RunDetail, file: &str, query: &TableQuery) -> Result<
             let table = match &query.node {
                 Some(node) if name == "target-data" => target_data::of_node(detail, node),
                 _ => (entry.page)(detail),
+            };
+            let table = match arm {
+                Some(arm) => sweeps::titled(table, arm),
+                None => table,
             };
             Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], markdown::render(&table)).into_response())
         }
