@@ -121,8 +121,8 @@ async fn driver_share(sampling: &AtomicBool) -> f64 {
     shares[1] - shares[0]
 }
 
-/// The rate of a spell in which no call was held up: a lone client's may be until its next ping (ZooKeeper 3.8), with sampling
-/// and without.
+/// The rate of a spell in which no call was held up: on an idle ensemble of 3.8.0 some are until the client's next
+/// ping, with sampling and without.
 fn calls_per_s(server: SocketAddr, time: Duration) -> f64 {
     loop {
         let (rate, longest) = spell(server, time);

@@ -51,8 +51,9 @@ impl ValidityLimits {
 const HELD_UP_US: u64 = 1_000_000;
 const HELD_UP_SHARE: f64 = 0.25;
 
-/// Calls of the probe that were held up, in words. ZooKeeper 3.8 does that on an idle leader: it answers a request only when
-/// the client's next ping comes, a third of the session timeout later; the server counts it as outstanding meanwhile.
+/// Calls of the probe that were held up, in words. Seen with ZooKeeper 3.8.0 on the leader of an idle ensemble: an answer came
+/// only with the client's next ping, a third of the session timeout later, and the server counted the request as outstanding
+/// meanwhile. Whose doing it is was not shown with another client.
 fn held_up(trial: &Trial) -> Option<String> {
     let long = trial.operations.iter().filter(|stat| {
         let share = stat.latency.max_us as f64 / 1e6 / stat.elapsed_s.max(f64::MIN_POSITIVE);
