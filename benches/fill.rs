@@ -76,7 +76,7 @@ fn put_in_place(
     let workload =
         workload::workload("zookeeper.domains", "zookeeper", toml::from_str(options).expect("options are TOML"))
             .expect("options are right");
-    let TargetSpec::Zookeeper(zookeeper) = &target;
+    let zookeeper = target.zookeeper().expect("a ZooKeeper");
     let mut control =
         zk_wire::Client::connect(&zk_wire::ConnectOptions::new(zookeeper.servers[0]), Duration::from_secs(10))
             .expect("a control session");
@@ -95,7 +95,7 @@ fn put_in_place(
         max_request_bytes: None,
     };
     let mut unit = workload.unit(site).expect("a unit");
-    unit.prepare(&Load::population("domains", domains));
+    unit.prepare(&Load::Population { axis: "domains".to_owned(), ids: 0..domains });
     loop {
         unit.turn(clock.now_ns() + 200_000_000);
         match unit.report().progress {

@@ -8,7 +8,6 @@ use std::{
 };
 
 use common::{Figure, finish};
-use rampart::target::TargetSpec;
 use zk_wire::{ConnectOptions, Event, Hub};
 
 const SESSIONS: usize = 4_200;
@@ -17,7 +16,8 @@ const WATCHED: Duration = Duration::from_secs(60);
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let (managed, _) = common::zookeeper(1_024, &[], &[], &[]).await;
-    let TargetSpec::Zookeeper(spec) = managed.spec();
+    let target_spec = managed.spec();
+    let spec = target_spec.zookeeper().expect("a ZooKeeper");
     let mut hub: Hub<()> = Hub::new().expect("a hub");
     let empty = common::peak_rss_mib();
     let (mut opened, mut connected) = (0, 0);

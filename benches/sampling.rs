@@ -19,7 +19,7 @@ use common::{Figure, finish};
 use rampart::{
     launch::{self, Recipe},
     model::{Clock, RunId},
-    target::{Sampler, TargetSpec},
+    target::Sampler,
 };
 use zk_wire::{Client, ConnectOptions, CreateMode};
 
@@ -53,7 +53,8 @@ async fn main() {
         println!("sampled: {line}");
     }
     let leader = inventory.nodes.iter().find(|node| node.role == "leader").expect("a leader").name.clone();
-    let TargetSpec::Zookeeper(spec) = managed.spec();
+    let target_spec = managed.spec();
+    let spec = target_spec.zookeeper().expect("a ZooKeeper");
     let server = *spec.servers.iter().find(|server| server.to_string() == leader).expect("the leader's address");
     let sampling = Arc::new(AtomicBool::new(false));
     for sampler in target.samplers(Clock::start(), &inventory) {

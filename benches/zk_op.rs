@@ -6,7 +6,6 @@ mod common;
 use std::time::Duration;
 
 use common::{Figure, finish};
-use rampart::target::TargetSpec;
 use zk_wire::{Client, ConnectOptions, CreateMode, Event, Hub, Request};
 
 /// Operations of one turn; turns alternate so that drift of the machine meets both.
@@ -16,7 +15,8 @@ const TURNS: usize = 5;
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let (managed, _) = common::zookeeper(512, &[], &[], &[]).await;
-    let TargetSpec::Zookeeper(spec) = managed.spec();
+    let target_spec = managed.spec();
+    let spec = target_spec.zookeeper().expect("a ZooKeeper");
     let server = spec.servers[0];
     let mut control =
         Client::connect(&ConnectOptions::new(server), Duration::from_secs(10)).expect("a control session");

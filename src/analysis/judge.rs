@@ -32,7 +32,13 @@ impl ValidityLimits {
             .iter()
             .filter_map(|rule| match rule {
                 Rule::SloLatency { limit_ms, .. } => Some(*limit_ms),
-                Rule::ThroughputDrop { .. } | Rule::SloErrors { .. } | Rule::OutstandingHigh { .. } => None,
+                Rule::ThroughputDrop { .. }
+                | Rule::SloErrors { .. }
+                | Rule::OutstandingHigh { .. }
+                | Rule::AchievedShort { .. }
+                | Rule::BacklogGrowth { .. }
+                | Rule::Plateau { .. }
+                | Rule::Retrograde { .. } => None,
             })
             .fold(f64::INFINITY, f64::min);
         let tenth_us = if tightest_ms.is_finite() { (tightest_ms * 100.0).clamp(0.0, 1e9).round() } else { 0.0 };

@@ -12,6 +12,7 @@ pub mod leadership;
 pub mod rules;
 pub mod search;
 pub mod steady;
+mod traffic_rules;
 pub mod verdict;
 
 pub use actions::{Action, At, Choice};

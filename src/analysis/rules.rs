@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::figure;
+use super::{figure, traffic_rules};
 use crate::model::{Outcome, RuleReading, Sample, StopCode, Trial, stat};
 
 /// What a rule compares with.
@@ -82,13 +82,49 @@ pub enum Rule {
     },
     /// The share of failed operations lies above a limit.
     SloErrors {
-        /// All probe operations together when absent.
+        /// All operations of the probe together when absent; of the load, without a probe.
         #[serde(default)]
         operation: Option<String>,
         above: f64,
     },
     /// Outstanding requests of any node stay above a limit for a time.
     OutstandingHigh { above: f64, for_s: f64 },
+    /// Too small a share of what fell due of the load ends well.
+    AchievedShort {
+        #[serde(default = "default_achieved")]
+        share: f64,
+    },
+    /// What is under way grows through the whole measurement, by more than a share of what fell due.
+    BacklogGrowth {
+        #[serde(default = "default_growth")]
+        growth: f64,
+    },
+    /// More load brings less than a share of the throughput that it should.
+    Plateau {
+        #[serde(default = "default_gain")]
+        gain: f64,
+    },
+    /// Throughput falls below a share of the best at lower loads.
+    Retrograde {
+        #[serde(default = "default_retrograde")]
+        below: f64,
+    },
+}
+
+const fn default_achieved() -> f64 {
+    0.995
+}
+
+const fn default_growth() -> f64 {
+    0.002
+}
+
+const fn default_gain() -> f64 {
+    0.1
+}
+
+const fn default_retrograde() -> f64 {
+    0.95
 }
 
 const fn default_below() -> f64 {
@@ -100,6 +136,9 @@ const fn default_percentile() -> f64 {
 }
 
 impl Rule {
+    /// What every load at a rate has to keep.
+    pub const ACHIEVED: Self = Self::AchievedShort { share: default_achieved() };
+
     /// The stop code of a breach.
     #[must_use]
     pub const fn code(&self) -> StopCode {
@@ -108,6 +147,10 @@ impl Rule {
             Self::SloLatency { .. } => StopCode::SloLatency,
             Self::SloErrors { .. } => StopCode::SloErrors,
             Self::OutstandingHigh { .. } => StopCode::OutstandingHigh,
+            Self::AchievedShort { .. } => StopCode::AchievedShort,
+            Self::BacklogGrowth { .. } => StopCode::BacklogGrowth,
+            Self::Plateau { .. } => StopCode::Plateau,
+            Self::Retrograde { .. } => StopCode::Retrograde,
         }
     }
 
@@ -117,7 +160,11 @@ impl Rule {
         match self {
             Self::ThroughputDrop { operation, .. } | Self::SloLatency { operation, .. } => Some(operation),
             Self::SloErrors { operation, .. } => operation.as_deref(),
-            Self::OutstandingHigh { .. } => None,
+            Self::OutstandingHigh { .. }
+            | Self::AchievedShort { .. }
+            | Self::BacklogGrowth { .. }
+            | Self::Plateau { .. }
+            | Self::Retrograde { .. } => None,
         }
     }
 
@@ -126,7 +173,13 @@ impl Rule {
     pub const fn baseline(&self) -> Option<&Baseline> {
         match self {
             Self::ThroughputDrop { baseline, .. } => Some(baseline),
-            Self::SloLatency { .. } | Self::SloErrors { .. } | Self::OutstandingHigh { .. } => None,
+            Self::SloLatency { .. }
+            | Self::SloErrors { .. }
+            | Self::OutstandingHigh { .. }
+            | Self::AchievedShort { .. }
+            | Self::BacklogGrowth { .. }
+            | Self::Plateau { .. }
+            | Self::Retrograde { .. } => None,
         }
     }
 
@@ -143,11 +196,15 @@ impl Rule {
             }
             Self::SloErrors { operation, above } => slo_errors(operation.as_deref(), *above, trial),
             Self::OutstandingHigh { above, for_s } => outstanding_high(*above, *for_s, samples),
+            Self::AchievedShort { share } => traffic_rules::achieved_short(*share, trial),
+            Self::BacklogGrowth { growth } => traffic_rules::backlog_growth(*growth, trial, samples),
+            Self::Plateau { gain } => traffic_rules::plateau(*gain, trial, history),
+            Self::Retrograde { below } => traffic_rules::retrograde(*below, trial, history),
         }
     }
 }
 
-fn reading(
+pub(super) fn reading(
     rule: StopCode,
     subject: &str,
     value: Option<f64>,
@@ -285,9 +342,11 @@ pub fn percentile_name(percentile: f64) -> String {
 
 fn slo_errors(operation: Option<&str>, above: f64, trial: &Trial) -> RuleReading {
     let code = StopCode::SloErrors;
-    let stats = trial.operations.iter().filter(|s| s.probe && operation.is_none_or(|o| o == s.operation));
+    // The probe's, where there is one; else the load's own.
+    let probed = trial.operations.iter().any(|stat| stat.probe);
+    let stats = trial.operations.iter().filter(|s| s.probe == probed && operation.is_none_or(|o| o == s.operation));
     let (done, failed) = stats.fold((0, 0), |(done, failed), stat| (done + stat.done, failed + stat.failed()));
-    let subject = operation.unwrap_or("all probe operations");
+    let subject = operation.unwrap_or(if probed { "all probe operations" } else { "all operations of the load" });
     if done + failed == 0 {
         return reading(code, subject, None, above, "share", None, format!("{subject}: nothing was measured"));
     }

@@ -165,6 +165,10 @@ fn status(stop: StopCode, first_bad: Option<u64>, all_held: bool, decisive: Opti
         | StopCode::SloErrors
         | StopCode::ThroughputDrop
         | StopCode::OutstandingHigh
+        | StopCode::AchievedShort
+        | StopCode::BacklogGrowth
+        | StopCode::Plateau
+        | StopCode::Retrograde
         | StopCode::CannotApply
         | StopCode::TargetSaturated => {
             if first_bad.is_some() {

@@ -87,6 +87,9 @@ impl Config {
         for (name, recipe) in built_in.recipes {
             config.recipes.entry(name).or_insert(recipe);
         }
+        for (name, target) in built_in.targets {
+            config.targets.entry(name).or_insert(target);
+        }
         let faults: Vec<Fault> = config.faults().into_iter().map(|fault| document.locate(fault)).collect();
         if faults.is_empty() { Ok(config) } else { Err(Faults(faults)) }
     }
@@ -94,7 +97,14 @@ impl Config {
     fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (name, target) in &self.targets {
-            let TargetSpec::Zookeeper(spec) = target;
+            let spec = match target {
+                TargetSpec::Zookeeper(spec) => spec,
+                TargetSpec::Sim(spec) => {
+                    let at = |fault: Fault| Fault { field: format!("targets.{name}.{}", fault.field), ..fault };
+                    faults.extend(spec.faults().into_iter().map(at));
+                    continue;
+                }
+            };
             if spec.servers.is_empty() {
                 faults.push(Fault::new(
                     format!("targets.{name}.servers"),
@@ -247,7 +257,8 @@ mod tests {
             assert!(faults.to_string().contains("has 1 entries; allowed: 2"), "{faults}");
         }
         let hosts = "hosts = [{ cores = 16, memory_bytes = 64000000000 }, { name = \"b\", cpu = \"EPYC\" }]\n";
-        let TargetSpec::Zookeeper(target) = &Config::parse(&format!("{head}{hosts}")).unwrap().targets["box"];
+        let config = Config::parse(&format!("{head}{hosts}")).unwrap();
+        let target = config.targets["box"].zookeeper().unwrap();
         assert_eq!((target.hosts[0].cores, target.hosts[1].cpu.as_deref()), (Some(16), Some("EPYC")));
         let faults = Config::parse(&format!("{head}hosts = [{{ core = 16 }}, {{}}]\n")).unwrap_err();
         assert!(faults.to_string().contains("core") && faults.to_string().contains("memory_bytes"), "{faults}");

@@ -39,9 +39,9 @@ impl Floor {
                 merged.add(block);
             }
         }
-        let stream = self.plan.scenario.workload.name();
+        let stream = self.plan.scenario.workload.about().name;
         if measured && trial.load > 0 {
-            let writes = self.plan.scenario.workload.writes();
+            let writes = self.plan.scenario.workload.about().writes();
             trial.operations = merged.stats(stream, merged.covered_s());
             for stat in &mut trial.operations {
                 stat.write = writes.contains(&stat.operation.as_str());

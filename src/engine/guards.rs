@@ -20,7 +20,8 @@ pub(super) async fn put_up(
     if !intake.guards.has(Guard::CanaryMs) {
         return None;
     }
-    let TargetSpec::Zookeeper(zookeeper) = spec;
+    // Nothing is connected to a simulated system.
+    let zookeeper = spec.zookeeper()?;
     match Canary::reading(intake.clock, zookeeper, root) {
         Ok(canary) => Some(Box::new(canary)),
         Err(error) => {

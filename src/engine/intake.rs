@@ -343,6 +343,7 @@ impl Intake {
                 sample("load_reads_per_s", sum(false) / seconds),
                 sample("missed_arrivals", block.missed as f64),
             ];
+            samples.extend(block.in_flight.map(|count| sample("load_in_flight", count as f64)));
             if let Some(lag) = block.start_lag.as_ref().and_then(crate::workload::recorder::NamedHistogram::decode) {
                 samples.push(sample("start_lag_p99_ms", lag.value_at_quantile(0.99) as f64 / 1e3));
             }

@@ -118,7 +118,7 @@ impl Floor {
         intake.leadership = Rounds::new(roles(&inventory));
         let mut samplers = target.samplers(clock, &inventory);
         samplers.extend(guards::put_up(&mut intake, plan, &spec, claim.root()).await);
-        intake.writes = plan.scenario.workload.writes();
+        intake.writes = plan.scenario.workload.about().writes();
         intake.sample_with(samplers);
         let mut floor = Self {
             plan: plan.clone(),

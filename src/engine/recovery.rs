@@ -11,7 +11,6 @@ use super::{
 use crate::{
     model::{Deed, Phase, Trial, clock},
     scenario::actions::RECOVERY_MAX_S,
-    target::TargetSpec,
 };
 
 /// Operations that are under way when a second ends: that many fewer may have ended than fell due.
@@ -25,7 +24,10 @@ impl Floor {
             + clock::seconds_ns(RECOVERY_MAX_S)
             + clock::seconds_ns(doing.action.back_s.unwrap_or(0.0));
         self.phase(Phase::Acting, made, Some(limit_ns)).await;
-        let TargetSpec::Zookeeper(spec) = self.probe_site.target.clone();
+        let Some(spec) = self.probe_site.target.zookeeper().cloned() else {
+            doing.report.failed = Some("this kind of target has no server to act on".to_owned());
+            return Ended::Reached;
+        };
         let servers = watched(&spec.servers, doing);
         let canary = match Canary::writing(self.intake.clock, &spec, servers, &self.probe_site.root) {
             Ok(canary) => canary,

@@ -29,19 +29,18 @@ pub(super) fn sites(
     clock: Clock,
     run: RunId,
 ) -> Sites {
-    let TargetSpec::Zookeeper(zookeeper) = spec;
     let top = plan.outline.ladder.iter().copied().max().unwrap_or(0);
     let demand = plan.scenario.workload.demand(top);
     let sessions = demand.sessions;
     // 0 is ZooKeeper's word for no limit.
     let limit = inventory.limit("maxClientCnxns").filter(|limit| *limit > 0);
     let per_address = limit.map_or(PORTS_PER_ADDRESS, |limit| limit.min(PORTS_PER_ADDRESS));
-    let servers = zookeeper.servers.len().max(1) as u64;
-    let loopback = zookeeper.servers.iter().all(|server| server.ip().is_loopback() && server.is_ipv4());
+    let servers = spec.servers().len().max(1) as u64;
+    let loopback = spec.servers().iter().all(|server| server.ip().is_loopback() && server.is_ipv4());
     let wanted = sessions.div_ceil(servers).div_ceil(per_address.saturating_sub(per_address / 20).max(1)).max(1);
     let mut notes: Vec<String> = timeout_note(demand.session_timeout_ms, inventory).into_iter().collect();
-    let sources: Vec<IpAddr> = if !zookeeper.source_addresses.is_empty() {
-        zookeeper.source_addresses.clone()
+    let sources: Vec<IpAddr> = if !spec.source_addresses().is_empty() {
+        spec.source_addresses().to_vec()
     } else if loopback {
         (1..=wanted.min(LOOPBACK_SOURCES))
             .filter_map(|n| u8::try_from(n).ok())

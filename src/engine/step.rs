@@ -14,8 +14,7 @@ use super::{
 use crate::{
     analysis::steady,
     model::{
-        CountCheck, Health, HistogramRecord, Incident, IncidentKind, Load, Outcome, Phase, RunEvent, Sample, Trial,
-        clock,
+        CountCheck, Health, HistogramRecord, Incident, IncidentKind, Outcome, Phase, RunEvent, Sample, Trial, clock,
     },
     workload::{ProbeReport, Progress, Window},
 };
@@ -114,9 +113,9 @@ impl Floor {
         if trial.load != self.load {
             self.phase(Phase::Filling, trial, Some(deadline_ns)).await;
         }
-        let axis = self.plan.outline.axis.clone();
+        let axis = self.plan.scenario.workload.about().axis;
         if let Some(units) = &mut self.intake.units {
-            units.prepare(&Load::population(&axis, trial.load));
+            units.prepare(&axis.load(trial.load));
         }
         self.load = trial.load;
         let (mut told_ns, asked) = (0, trial.load);

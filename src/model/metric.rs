@@ -65,6 +65,8 @@ pub const METRICS: &[Metric] = &[
         "",
         "srvr Outstanding: requests inside this server's pipeline",
     ),
+    gauge("busy_share", "busy", "share", "a simulated system: the share of its servers' time that was worked"),
+    rate("requests_per_s", "requests", "per_s", "a simulated system: requests that it took on"),
     rate("transactions_per_s", "transactions", "per_s", "difference of the low half of the zxid (srvr)"),
     rate("packets_in_per_s", "packets in", "per_s", "srvr Received"),
     rate(
@@ -167,6 +169,12 @@ pub const METRICS: &[Metric] = &[
     ),
     rate("generator_steal_share", "stolen CPU", "share", "steal of all ticks of this machine's cores (/proc/stat)"),
     gauge("start_lag_p99_ms", "start lag, p99", "ms", "how late due operations were sent, over the last second"),
+    gauge(
+        "load_in_flight",
+        "operations under way",
+        "",
+        "operations of a load at a rate that were sent and not answered",
+    ),
     gauge("missed_arrivals", "missed arrivals", "", "due operations that were never sent, over the last second"),
 ];
 

@@ -28,7 +28,7 @@ pub use fault::{Fault, Faults};
 pub use fingerprint::Fingerprint;
 pub use id::{CampaignId, RunId, RunState};
 pub use inventory::{HostFacts, HostInfo, Inventory, Limit, NodeInfo, Setting};
-pub use load::{Axis, Load};
+pub use load::{Axis, AxisKind, Load};
 pub use metric::Sample;
 pub use stat::{Health, OperationStat, Percentiles, SeriesStat};
 pub use trial::{CountCheck, Incident, IncidentKind, Outcome, Reading, RuleReading, Trial};

@@ -165,10 +165,11 @@ impl Trial {
         self.action.as_ref().is_none_or(|action| action.required)
     }
 
-    /// The summary of one operation of one stream, of the first node that has it.
+    /// The summary of one operation: of the probe, of the first node that has it; without a probe, of the load.
     #[must_use]
     pub fn operation(&self, operation: &str) -> Option<&OperationStat> {
-        self.operations.iter().find(|stat| stat.operation == operation && stat.probe)
+        let probed = self.operations.iter().any(|stat| stat.probe);
+        self.operations.iter().find(|stat| stat.operation == operation && stat.probe == probed)
     }
 
     /// The summary of one metric of one node.

@@ -49,6 +49,11 @@ codes! {
         SloErrors => "slo_errors",
         ThroughputDrop => "throughput_drop",
         OutstandingHigh => "outstanding_high",
+        /// Of what fell due of the load too little ended well.
+        AchievedShort => "achieved_short",
+        BacklogGrowth => "backlog_growth",
+        Plateau => "plateau",
+        Retrograde => "retrograde",
         CannotApply => "cannot_apply",
         TargetSaturated => "target_saturated",
         TargetUnhealthy => "target_unhealthy",

@@ -149,7 +149,7 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, surroundings: 
     if !faults.is_empty() {
         return Err(Faults(faults.into_iter().map(|fault| document.locate(fault)).collect()));
     }
-    let axis = scenario.workload.axis();
+    let axis = scenario.workload.about().axis;
     let mut ladder = vec![0];
     ladder.extend(scenario.ladder.loads());
     let top = ladder.iter().copied().max().unwrap_or(0);
@@ -177,7 +177,7 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, surroundings: 
         target: name,
         target_kind: scenario.target_kind.clone(),
         managed,
-        workload: scenario.workload.name().to_owned(),
+        workload: scenario.workload.about().name.to_owned(),
         axis: axis.name.to_owned(),
         unit: axis.unit.to_owned(),
         longest_s: longest_s(scenario, &ladder, actions::longest_s(scenario, config), &arms),
@@ -323,7 +323,7 @@ fn longest_s(scenario: &Scenario, ladder: &[u64], actions_s: f64, arms: &[Planne
 /// The most servers that probes may warm up.
 fn servers(target: &PlannedTarget) -> usize {
     match target {
-        PlannedTarget::Use(TargetSpec::Zookeeper(spec)) => spec.servers.len(),
+        PlannedTarget::Use(spec) => spec.servers().len(),
         PlannedTarget::Launch(recipe) => usize::try_from(recipe.nodes).unwrap_or(1),
     }
 }

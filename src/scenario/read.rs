@@ -11,7 +11,7 @@ use super::{
 use crate::{
     analysis::{Action, Guard, Ladder, Rule, Threshold, rules},
     config::Document,
-    model::{Fault, Faults},
+    model::{AxisKind, Fault, Faults},
     target::CleanPace,
     workload::{self, Probe, Workload},
 };
@@ -54,7 +54,10 @@ pub enum TargetChoice {
 }
 
 /// The target kinds that scenarios may name.
-const TARGET_KINDS: &[&str] = &["zookeeper"];
+const TARGET_KINDS: &[&str] = &["sim", "zookeeper"];
+
+/// Readings once a second, twice as many as there are batches.
+const BACKLOG_S: f64 = 12.0;
 
 /// A JVM that was just started runs its first thousands of requests in the interpreter.
 const WARM_UP_S: f64 = 15.0;
@@ -75,6 +78,16 @@ impl Scenario {
             _ => Err(Faults(faults)),
         }
     }
+}
+
+/// A rate that the target does not keep up with cannot hold, whatever else is asked.
+fn with_defaults(rules: &[Rule], workload: &dyn Workload) -> Vec<Rule> {
+    let mut rules = rules.to_vec();
+    let asked = rules.iter().any(|rule| matches!(rule, Rule::AchievedShort { .. }));
+    if workload.about().axis.kind == AxisKind::Rate && !asked {
+        rules.push(Rule::ACHIEVED);
+    }
+    rules
 }
 
 /// Collects every fault instead of ending at the first.
@@ -116,7 +129,7 @@ impl Checks {
         let ladder = ladder::read(&file.load).map_err(|faults| self.faults.extend(faults)).ok();
         let workload = self.workload(file, kind);
         let probes = self.probes(file, kind);
-        self.rules(file, &probes, ladder.as_ref());
+        self.rules(file, &probes, ladder.as_ref(), workload.as_deref());
         self.faults.extend(actions::faults(&file.action, ladder.as_ref(), file.target.launch.is_some()));
         let guards = self.guards(file);
         if let Some(sweep) = &file.sweep {
@@ -139,12 +152,13 @@ impl Checks {
             self.within("limits.deletes_per_s", pace, 1.0, 1_000_000.0);
         }
         let (target, ladder, workload) = (target?, ladder?, workload?);
-        if let (Some(top), axis) = (ladder.top(), workload.axis())
+        if let (Some(top), axis) = (ladder.top(), workload.about().axis)
             && top > axis.max
         {
             let field = if matches!(ladder, Ladder::Levels(_)) { "load.levels" } else { "load.max" };
             self.fault(field, format!("asks for {top} {}; allowed: at most {}", axis.unit, axis.max));
         }
+        let rules = with_defaults(&file.rule, workload.as_ref());
         let default_pace = CleanPace::default();
         Some(Scenario {
             name: file.name.clone(),
@@ -159,7 +173,7 @@ impl Checks {
             measure_s: file.load.measure_s,
             fill_max_s: file.load.fill_max_s,
             probes,
-            rules: file.rule.clone(),
+            rules,
             actions: file.action.clone(),
             guards,
             sweep: file.sweep.clone(),
@@ -177,7 +191,7 @@ impl Checks {
     }
 
     fn guards(&mut self, file: &File) -> BTreeMap<Guard, Threshold> {
-        let (guards, faults) = guards::read(&file.guards, file.target.launch.is_some());
+        let (guards, faults) = guards::read(&file.guards, file.target.launch.is_some() || file.target.kind == "sim");
         self.faults.extend(faults);
         guards
     }
@@ -242,8 +256,19 @@ impl Checks {
         probes
     }
 
-    fn rules(&mut self, file: &File, probes: &[Arc<dyn Probe>], ladder: Option<&Ladder>) {
-        let operations: Vec<&str> = probes.iter().flat_map(|probe| probe.operations().iter().copied()).collect();
+    fn rules(
+        &mut self,
+        file: &File,
+        probes: &[Arc<dyn Probe>],
+        ladder: Option<&Ladder>,
+        workload: Option<&dyn Workload>,
+    ) {
+        let mut operations: Vec<&str> = probes.iter().flat_map(|probe| probe.operations().iter().copied()).collect();
+        let rate = workload.map(Workload::about).filter(|about| about.axis.kind == AxisKind::Rate);
+        // A load that has a schedule of its own is measured without a probe.
+        if let Some(about) = rate.filter(|_| probes.is_empty()) {
+            operations.extend(about.operations);
+        }
         for (index, rule) in file.rule.iter().enumerate() {
             let at = |field: &str| format!("rule[{index}].{field}");
             if let Some(operation) = rule.operation()
@@ -257,7 +282,27 @@ impl Checks {
                 self.fault(&at("operation"), format!("is {operation:?}; allowed: {allowed}"));
             }
             match rule {
+                Rule::AchievedShort { share } => self.within(&at("share"), *share, 0.5, 1.0),
+                Rule::BacklogGrowth { growth } => {
+                    self.within(&at("growth"), *growth, 0.0001, 1.0);
+                    if rate.is_none() {
+                        self.fault(&at("kind"), "is \"backlog_growth\"; allowed only where the load is a rate");
+                    } else if file.load.measure_s < BACKLOG_S {
+                        self.fault(
+                            "load.measure_s",
+                            format!("is {}; `backlog_growth` needs {BACKLOG_S} or more", file.load.measure_s),
+                        );
+                    }
+                }
+                Rule::Plateau { gain } => self.within(&at("gain"), *gain, 0.0, 1.0),
+                Rule::Retrograde { below } => self.within(&at("below"), *below, 0.01, 1.0),
                 Rule::ThroughputDrop { below, baseline, .. } => {
+                    if probes.is_empty() {
+                        self.fault(
+                            &at("kind"),
+                            "is \"throughput_drop\"; allowed only with a [[probe]], whose rate it reads",
+                        );
+                    }
                     self.within(&at("below"), *below, 0.01, 1.0);
                     let load = baseline.load();
                     if load > 0 && ladder.is_some_and(|ladder| !ladder.loads().contains(&load)) {

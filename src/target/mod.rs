@@ -2,9 +2,14 @@
 //! Knows the model only: nothing here loads, judges or stores.
 
 mod host;
+pub mod sim;
 pub mod zookeeper;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -12,9 +17,10 @@ use serde::{Deserialize, Serialize};
 use crate::model::{Clock, Incident, Inventory, RunId, Sample};
 
 /// A target's addresses and credentials, by kind: what the configuration names or a launcher started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TargetSpec {
+    Sim(sim::SimSpec),
     Zookeeper(zookeeper::ZookeeperSpec),
 }
 
@@ -23,6 +29,7 @@ impl TargetSpec {
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
+            Self::Sim(_) => "sim",
             Self::Zookeeper(_) => "zookeeper",
         }
     }
@@ -31,6 +38,7 @@ impl TargetSpec {
     #[must_use]
     pub fn preflight(&self, inventory: &Inventory, ahead: &Ahead) -> Vec<String> {
         match self {
+            Self::Sim(_) => Vec::new(),
             Self::Zookeeper(_) => zookeeper::preflight::remarks(inventory, ahead),
         }
     }
@@ -39,7 +47,44 @@ impl TargetSpec {
     #[must_use]
     pub fn open(&self, managed: &[ManagedNode]) -> Box<dyn Target> {
         match self {
+            Self::Sim(spec) => Box::new(sim::Sim::new(spec.clone())),
             Self::Zookeeper(spec) => Box::new(zookeeper::Zookeeper::new(spec.clone(), managed.to_vec())),
+        }
+    }
+
+    /// The addresses that clients connect to; none where nothing is connected.
+    #[must_use]
+    pub fn servers(&self) -> &[SocketAddr] {
+        match self {
+            Self::Sim(_) => &[],
+            Self::Zookeeper(spec) => &spec.servers,
+        }
+    }
+
+    /// The local addresses that clients shall come from; none: whichever.
+    #[must_use]
+    pub fn source_addresses(&self) -> &[IpAddr] {
+        match self {
+            Self::Sim(_) => &[],
+            Self::Zookeeper(spec) => &spec.source_addresses,
+        }
+    }
+
+    /// As a ZooKeeper, where it is one.
+    #[must_use]
+    pub const fn zookeeper(&self) -> Option<&zookeeper::ZookeeperSpec> {
+        match self {
+            Self::Sim(_) => None,
+            Self::Zookeeper(spec) => Some(spec),
+        }
+    }
+
+    /// As a simulated system, where it is one.
+    #[must_use]
+    pub const fn sim(&self) -> Option<&sim::SimSpec> {
+        match self {
+            Self::Sim(spec) => Some(spec),
+            Self::Zookeeper(_) => None,
         }
     }
 }

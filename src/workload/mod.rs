@@ -1,9 +1,13 @@
 //! What is done to a target. One file or folder a workload or probe, and one line in [`WORKLOADS`] or [`PROBES`].
 //! Knows targets and the model; never judges, never stores.
 
+pub mod arrivals;
 pub mod domains;
 pub mod latencies;
+pub mod paced;
 pub mod recorder;
+pub mod requests;
+pub mod sim_requests;
 
 use std::{
     collections::BTreeMap,
@@ -19,12 +23,15 @@ pub use recorder::{Block, Recorder};
 use crate::{
     config::read_value,
     model::{Axis, Clock, Fault, Incident, Load, NodeInfo, OperationStat},
-    target::TargetSpec,
+    target::{TargetSpec, zookeeper::ZookeeperSpec},
 };
 
 /// Every workload: its name, the target kind it is for, and how its options are read.
-pub const WORKLOADS: &[WorkloadEntry] =
-    &[WorkloadEntry { name: domains::NAME, target: "zookeeper", build: domains::build }];
+pub const WORKLOADS: &[WorkloadEntry] = &[
+    WorkloadEntry { name: domains::NAME, target: "zookeeper", build: domains::build },
+    WorkloadEntry { name: requests::NAME, target: "zookeeper", build: requests::build },
+    WorkloadEntry { name: sim_requests::NAME, target: "sim", build: sim_requests::build },
+];
 
 /// Every probe.
 pub const PROBES: &[ProbeEntry] = &[ProbeEntry { name: latencies::NAME, target: "zookeeper", build: latencies::build }];
@@ -90,9 +97,8 @@ fn within(field: &str, value: f64, low: f64, high: f64) -> Result<(), Fault> {
 
 /// What is done to a target, and on which axis it can be raised.
 pub trait Workload: Send + Sync + std::fmt::Debug {
-    fn name(&self) -> &'static str;
-
-    fn axis(&self) -> Axis;
+    /// Its name, what can be raised, and what it asks of a target.
+    fn about(&self) -> About;
 
     /// What a load needs and what it should add to the target.
     fn demand(&self, load: u64) -> Demand;
@@ -103,11 +109,28 @@ pub trait Workload: Send + Sync + std::fmt::Debug {
     /// When its event loop cannot be made.
     fn unit(&self, site: Site) -> std::io::Result<Box<dyn LoadUnit>>;
 
-    /// The operations of its traffic that change the target; all others read.
-    fn writes(&self) -> &'static [&'static str];
-
     /// What a reader of the result must know of the options, in sentences.
     fn remarks(&self) -> Vec<String>;
+}
+
+/// What a workload is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About {
+    /// The name in scenarios, and of its stream of operations.
+    pub name: &'static str,
+    pub axis: Axis,
+    /// The operations of its traffic: first those that change the target, then those that read.
+    pub operations: &'static [&'static str],
+    /// How many of the operations change the target.
+    pub write_count: usize,
+}
+
+impl About {
+    /// The operations that change the target.
+    #[must_use]
+    pub fn writes(&self) -> &'static [&'static str] {
+        self.operations.get(..self.write_count).unwrap_or(self.operations)
+    }
 }
 
 /// What a load needs, and what a target should show when it is in place.
@@ -145,6 +168,17 @@ pub struct Site {
     pub connections_per_address: Option<u64>,
     /// The largest request that the target takes, in bytes, where it is known.
     pub max_request_bytes: Option<u64>,
+}
+
+impl Site {
+    /// The target as a ZooKeeper, for what speaks to nothing else.
+    ///
+    /// # Errors
+    /// When the target is of another kind.
+    pub(crate) fn zookeeper(&self) -> std::io::Result<&ZookeeperSpec> {
+        let wrong = || std::io::Error::other(format!("a {} target is no ZooKeeper", self.target.kind()));
+        self.target.zookeeper().ok_or_else(wrong)
+    }
 }
 
 /// Puts load on a target from one thread that owns its sessions, schedule and recorders.

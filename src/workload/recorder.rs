@@ -76,6 +76,9 @@ pub struct Block {
     pub failed: BTreeMap<String, u64>,
     /// Due operations that were never sent.
     pub missed: u64,
+    /// Operations under way at the end, where the unit counts them.
+    #[serde(default)]
+    pub in_flight: Option<u64>,
     pub histograms: Vec<NamedHistogram>,
     /// How late due operations were sent.
     pub start_lag: Option<NamedHistogram>,
@@ -165,6 +168,7 @@ impl Recorder {
             done: counts(&self.done),
             failed: self.failed.iter().map(|((op, code), n)| (format!("{}/{code}", self.names[*op]), *n)).collect(),
             missed: self.missed,
+            in_flight: None,
             histograms,
             start_lag: NamedHistogram::of("", "start", "ok", "due", &self.lag),
             thread_share: None,
@@ -206,8 +210,20 @@ struct Unit {
 impl Merged {
     /// Adds one block.
     pub fn add(&mut self, block: &Block) {
-        let Block { from_ns, to_ns, unit, sequence, asked, done, failed, missed, histograms, start_lag, thread_share } =
-            block;
+        let Block {
+            from_ns,
+            to_ns,
+            unit,
+            sequence,
+            asked,
+            done,
+            failed,
+            missed,
+            histograms,
+            start_lag,
+            thread_share,
+            ..
+        } = block;
         for (into, from) in [(&mut self.asked, asked), (&mut self.done, done), (&mut self.failed, failed)] {
             for (name, count) in from {
                 *into.entry(name.clone()).or_default() += count;

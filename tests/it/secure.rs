@@ -8,7 +8,7 @@ use std::{
 use rampart::{
     config::Config,
     model::{Outcome, Status, StopCode},
-    target::{CleanPace, TargetError, TargetSpec},
+    target::{CleanPace, TargetError},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
@@ -65,7 +65,7 @@ fn tls(dir: &Path, ca: &str, client: Option<&str>) -> String {
 /// Cleans the target of a configuration, as `rampart clean` does.
 async fn clean(config: &str) -> Result<(), TargetError> {
     let config = Config::parse(config).unwrap();
-    let TargetSpec::Zookeeper(_) = &config.targets["zk"];
+    assert!(config.targets["zk"].zookeeper().is_some());
     config.targets["zk"].open(&[]).clean(CleanPace::default()).await.map(|_| ())
 }
 

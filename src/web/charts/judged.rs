@@ -169,6 +169,10 @@ fn title(judged: &Judged<'_>, unit: &str) -> String {
         StopCode::SloLatency => format!("Latency of {subject}, {unit}, at each step"),
         StopCode::OutstandingHigh => "Longest time with too many outstanding requests, s, at each step".to_owned(),
         StopCode::SloErrors => format!("Errors of {subject}, {unit}, at each step"),
+        StopCode::AchievedShort => format!("What ended well of what fell due, {unit}, at each step"),
+        StopCode::BacklogGrowth => format!("Growth of what is under way, {unit} of what fell due, at each step"),
+        StopCode::Plateau => format!("Throughput gained for the load added, {unit}, at each step"),
+        StopCode::Retrograde => "Operations of the load per second at each step".to_owned(),
         StopCode::CannotApply
         | StopCode::TargetSaturated
         | StopCode::TargetUnhealthy

@@ -67,6 +67,14 @@ pub fn view(config: &Config) -> TargetsPage {
 fn target(name: &str, spec: &TargetSpec) -> TargetLine {
     let kind = spec.kind();
     match spec {
+        TargetSpec::Sim(spec) => TargetLine {
+            name: name.to_owned(),
+            kind,
+            servers: format!("simulated, carries {} per second", format::figure(spec.capacity_per_s())),
+            root: "none".to_owned(),
+            sign_in: "none",
+            sampling: "the simulated system itself".to_owned(),
+        },
         TargetSpec::Zookeeper(spec) => TargetLine {
             name: name.to_owned(),
             kind,

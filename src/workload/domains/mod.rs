@@ -20,8 +20,8 @@ use serde::Deserialize;
 pub use disturbances::{Burst, Restarts, Storm};
 pub use shape::{Owner, Shape, WatchKind};
 
-use super::{Demand, LoadUnit, Site, Workload, options, within};
-use crate::model::{Axis, Fault};
+use super::{About, Demand, LoadUnit, Site, Workload, options, within};
+use crate::model::{Axis, AxisKind, Fault};
 
 /// The name in scenarios.
 pub const NAME: &str = "zookeeper.domains";
@@ -168,12 +168,9 @@ pub struct Domains {
 }
 
 impl Workload for Domains {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn axis(&self) -> Axis {
-        Axis { name: "domains", unit: "domains", max: 100_000 }
+    fn about(&self) -> About {
+        let axis = Axis { name: "domains", unit: "domains", max: 100_000, kind: AxisKind::Population };
+        About { name: NAME, axis, operations: OPERATIONS, write_count: WRITES }
     }
 
     fn demand(&self, load: u64) -> Demand {
@@ -208,10 +205,6 @@ impl Workload for Domains {
 
     fn unit(&self, site: Site) -> std::io::Result<Box<dyn LoadUnit>> {
         Ok(Box::new(unit::Unit::new(self.options.clone(), site)?))
-    }
-
-    fn writes(&self) -> &'static [&'static str] {
-        &OPERATIONS[..WRITES]
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     model::{Incident, IncidentKind, Load},
-    target::{TargetSpec, zookeeper::ZookeeperSpec},
+    target::zookeeper::ZookeeperSpec,
     workload::{LoadUnit, Progress, Recorder, Site, UnitReport},
 };
 
@@ -98,7 +98,7 @@ pub(super) struct Core {
 
 impl Unit {
     pub(super) fn new(options: Options, site: Site) -> std::io::Result<Self> {
-        let TargetSpec::Zookeeper(spec) = site.target.clone();
+        let spec = site.zookeeper()?.clone();
         let now_ns = site.clock.now_ns();
         let core = Core {
             shape: options.shape(),
@@ -171,7 +171,7 @@ impl LoadUnit for Unit {
             let wanted = format!("{:?}", self.core.options.spread).to_lowercase();
             self.core.fail(false, format!("no server of the target is what `spread = \"{wanted}\"` asks for"));
         }
-        self.core.target = load.count();
+        self.core.target = load.value();
         self.core.fill_budget = 1.0;
         for id in (self.core.target..self.core.next).rev() {
             if let Ok(id) = u32::try_from(id) {

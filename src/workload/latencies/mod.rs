@@ -13,10 +13,7 @@ use super::{
     recorder::{NamedHistogram, percentiles},
     within,
 };
-use crate::{
-    model::{Fault, Incident, IncidentKind, OperationStat, inventory::AWAY},
-    target::TargetSpec,
-};
+use crate::model::{Fault, Incident, IncidentKind, OperationStat, inventory::AWAY};
 use run::{DELETE_EPHEMERAL, Run, Server, WATCH};
 
 /// The name in scenarios.
@@ -134,7 +131,7 @@ impl Probe for Latencies {
 impl Latencies {
     /// The servers that are asked, the leader first.
     fn servers(&self, site: &Site) -> Result<Vec<SocketAddr>, String> {
-        let TargetSpec::Zookeeper(spec) = &site.target;
+        let spec = site.zookeeper().map_err(|error| error.to_string())?;
         let is_leader = |address: &SocketAddr| {
             site.nodes
                 .iter()

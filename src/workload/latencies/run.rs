@@ -8,7 +8,6 @@ use zk_wire::{ConnectOptions, CreateMode, Event, Hub, ReplyError, Request, Sessi
 use super::{OPERATIONS, Options};
 use crate::{
     model::{IncidentKind, clock},
-    target::TargetSpec,
     workload::{
         Site, Window,
         recorder::{histogram, micros},
@@ -157,7 +156,7 @@ impl<'a> Run<'a> {
 
     /// Opens a session to each server; those that get none say why.
     pub(super) fn connect(&mut self) {
-        let TargetSpec::Zookeeper(spec) = &self.site.target;
+        let Some(spec) = self.site.target.zookeeper() else { return };
         for server in &mut self.servers {
             let options = ConnectOptions {
                 source: self.site.sources.first().copied(),
