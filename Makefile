@@ -1,12 +1,13 @@
 # The commands of this project. CI calls `make test` and nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check run bench build vendor install install-tests fmt
+.PHONY: help demo test check run bench calibration build vendor install install-tests fmt
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 RAMPART    := $(TARGET_DIR)/release/rampart
 SERVE      ?= 1
 ONLY       ?=
-BENCHES    := fill zk_op idle steady sampling calibration
+BENCHES    := fill zk_op idle steady sampling calibration overload engine pacing
+CALIBRATION := calibration overload engine pacing
 
 # A C compiler for SQLite, Java and ZooKeeper for managed targets, npm for the chart library; for the tests, Maven for another
 # version of ZooKeeper.
@@ -39,6 +40,9 @@ run: vendor ## the server, on http://127.0.0.1:7117
 
 bench: install ## all figures, or one: make bench ONLY=fill
 	@for bench in $(or $(ONLY),$(BENCHES)); do cargo bench --locked --bench $$bench || exit 1; done
+
+calibration: ## how right the answers are: known systems, their figures written to docs/CALIBRATION.md
+	@for bench in $(CALIBRATION); do RAMPART_CALIBRATION=$(CURDIR)/docs/CALIBRATION.md cargo bench --locked --bench $$bench || exit 1; done
 
 vendor: static/vendor/uPlot.iife.min.js
 

@@ -84,6 +84,7 @@ fn measure(knee: fn(f64) -> f64, false_failures: f64, seed: u64) -> Found {
             width: 0.02,
             resolution: 1,
             trials_max: 1_000,
+            relaunch: false,
         };
         let mut made: Vec<Judged> = Vec::new();
         let bounds = loop {
@@ -139,6 +140,7 @@ fn main() {
         }
     }
     println!("{table}");
+    common::document("calibration", &table);
     finish(
         "calibration",
         &[

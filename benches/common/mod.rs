@@ -10,6 +10,9 @@ use rampart::{
 };
 use serde::Serialize;
 
+/// Benches whose figures stand in docs/CALIBRATION.md.
+const DOCUMENTED: [&str; 5] = ["calibration", "overload", "engine", "pacing", "attribution"];
+
 /// One measured figure. A figure that could not be measured is left out, with a line that says why.
 #[derive(Debug, Serialize)]
 pub(crate) struct Figure {
@@ -41,6 +44,12 @@ impl Figure {
         }
     }
 
+    /// A figure with a lower bound.
+    #[must_use]
+    pub(crate) fn at_least(id: &'static str, value: f64, unit: &'static str, goal: &'static str, bound: f64) -> Self {
+        Self { holds: Some(value >= bound), ..Self::at_most(id, value, unit, goal, f64::INFINITY) }
+    }
+
     /// A figure without a goal.
     #[must_use]
     pub(crate) fn plain(id: &'static str, value: f64, unit: &'static str) -> Self {
@@ -68,10 +77,35 @@ pub(crate) fn finish(name: &str, figures: &[Figure]) {
     let folder = std::env::var_os("RAMPART_BENCH_DIR").map_or_else(|| PathBuf::from("target/bench"), PathBuf::from);
     std::fs::create_dir_all(&folder).expect("the folder for bench results can be made");
     let body = serde_json::json!({ "name": name, "machine": machine(), "figures": figures });
+    let mut rows = String::from("| figure | value | unit | goal | holds |\n| :--- | ---: | :--- | :--- | :--- |\n");
+    for figure in figures {
+        let holds = figure.holds.map_or("", |holds| if holds { "yes" } else { "no" });
+        rows.push_str(&format!(
+            "| {} | {:.4} | {} | {} | {holds} |\n",
+            figure.id,
+            figure.value,
+            figure.unit,
+            figure.goal.unwrap_or("")
+        ));
+    }
+    if DOCUMENTED.contains(&name) {
+        document(&format!("figures of {name}"), &format!("On {}.\n\n{rows}", machine()));
+    }
     let path = folder.join(format!("{name}.json"));
     std::fs::write(&path, serde_json::to_string_pretty(&body).expect("figures are plain data"))
         .expect("bench results can be written");
     println!("written to {}", path.display());
+}
+
+/// Puts a table into the document that `RAMPART_CALIBRATION` names, between the marks of its name.
+pub(crate) fn document(name: &str, table: &str) {
+    let Some(path) = std::env::var_os("RAMPART_CALIBRATION").map(PathBuf::from) else { return };
+    let text = std::fs::read_to_string(&path).expect("the document can be read");
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
+    let (before, rest) = text.split_once(&begin).expect("the document has the mark of the table");
+    let (_, after) = rest.split_once(&end).expect("the document has the mark of the table's end");
+    std::fs::write(&path, format!("{before}{begin}{}\n{end}{after}", table.trim_end()))
+        .expect("the document can be written");
 }
 
 /// Cores, memory and model of this machine.

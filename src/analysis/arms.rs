@@ -258,8 +258,11 @@ pub(crate) mod tests {
             actions: &[],
             ladder: &crate::analysis::Ladder::Levels(Vec::new()),
             required: None,
+            peak: None,
+            hold: None,
             shared_machine: true,
             reason: None,
+            arms: 1,
         };
         ArmResult { arm, leader: Some("127.0.0.3".to_owned()), verdict: conclude_arm(&question, &trials, stop) }
     }

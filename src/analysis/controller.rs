@@ -43,7 +43,7 @@ impl Ladder {
     }
 }
 
-/// What the trials of a search say of its bounds. A target that is gone after a load that broke cannot be asked again: that
+/// What the trials of a search say of its bounds. A target that is not launched again and is gone after a load that broke cannot be asked again: that
 /// load is a bound then.
 #[must_use]
 pub fn bounds(search: &Search, history: &[Trial]) -> Bounds {
@@ -53,7 +53,9 @@ pub fn bounds(search: &Search, history: &[Trial]) -> Bounds {
         Outcome::Baseline | Outcome::Void | Outcome::Undecided => None,
     };
     let mut bounds = search.after(history.iter().filter(|trial| trial.load > 0).filter_map(said));
-    if let Some(last) = history.last().filter(|last| last.load > 0 && last.outcome == Outcome::Broke && is_gone(last)) {
+    let at_the_end =
+        |last: &&Trial| !search.relaunch && last.load > 0 && last.outcome == Outcome::Broke && is_gone(last);
+    if let Some(last) = history.last().filter(at_the_end) {
         bounds.upper = Some(bounds.upper.map_or(last.load, |upper| upper.min(last.load)));
         bounds.lower = bounds.lower.filter(|lower| *lower < last.load);
     }
@@ -67,6 +69,8 @@ pub enum Next {
     Measure { load: u64, step: u32, trial: u32 },
     /// Do the action of this number and measure the same load once more, as this trial.
     Act { action: usize, load: u64, step: u32, trial: u32 },
+    /// Measure a load that held before, to see whether it lasts.
+    Hold { load: u64, step: u32, trial: u32 },
     /// End with this code.
     Stop(StopCode),
 }
@@ -169,7 +173,7 @@ impl Course<'_> {
         match self.ladder {
             Ladder::Levels(_) => match self.onward(last) {
                 Next::Stop(_) => Next::Stop(code),
-                more @ (Next::Measure { .. } | Next::Act { .. }) => more,
+                more @ (Next::Measure { .. } | Next::Act { .. } | Next::Hold { .. }) => more,
             },
             Ladder::Ramp { .. } | Ladder::Search(_) => Next::Stop(code),
         }
@@ -180,10 +184,12 @@ impl Course<'_> {
         let code = last.stop_code;
         let voided = self.history.iter().rev().take_while(|trial| trial.outcome == Outcome::Void).count();
         match last.outcome {
-            Outcome::Void if voided <= VOID_REPEATS && !is_gone(last) => return again,
+            Outcome::Void if voided <= VOID_REPEATS && (search.relaunch || !is_gone(last)) => return again,
             Outcome::Void => return Next::Stop(code.unwrap_or(StopCode::GeneratorSaturated)),
             Outcome::Undecided => return Next::Stop(code.unwrap_or(StopCode::NoData)),
-            Outcome::Broke if is_gone(last) || code == Some(StopCode::LimitReached) || last.step == 0 => {
+            Outcome::Broke
+                if (is_gone(last) && !search.relaunch) || code == Some(StopCode::LimitReached) || last.step == 0 =>
+            {
                 return Next::Stop(code.unwrap_or(StopCode::TargetSaturated));
             }
             Outcome::Baseline | Outcome::Held | Outcome::Broke => {}
@@ -265,7 +271,7 @@ mod tests {
         loop {
             match next(ladder, &[], &history) {
                 Next::Stop(code) => return (history, code),
-                Next::Act { .. } => unreachable!("there is no action"),
+                Next::Act { .. } | Next::Hold { .. } => unreachable!("there is neither action nor holding"),
                 Next::Measure { load, step, trial } => {
                     let flip = flips.get(history.len()).copied().unwrap_or(false);
                     let outcome = match (load, (load > capacity) != flip) {
@@ -316,7 +322,7 @@ mod tests {
         fn a_search_through_the_controller_ends_at_the_bounds_of_the_pure_one(
             capacity in 1_u64..3_000, start in 1_u64..500, flips in prop::collection::vec(prop::bool::weighted(0.05), 200),
         ) {
-            let search = Search { start, min: 1, max: 2_000, growth: Growth::Factor(2.0), width: 0.05, resolution: 1, trials_max: 200 };
+            let search = Search { start, min: 1, max: 2_000, growth: Growth::Factor(2.0), width: 0.05, resolution: 1, trials_max: 200, relaunch: false };
             let (history, code) = simulate(&Ladder::Search(search), capacity, &flips);
             let found = bounds(&search, &history);
             prop_assert!(found.next.is_none() || code == StopCode::TimeBudget);
@@ -340,6 +346,7 @@ mod tests {
             width: 0.01,
             resolution: 1,
             trials_max: 5,
+            relaunch: false,
         };
         let (history, code) = simulate(&Ladder::Search(search), 500, &[false; 50]);
         assert_eq!((history.len(), code), (6, StopCode::TimeBudget));
@@ -349,6 +356,30 @@ mod tests {
         assert_eq!(next(&Ladder::Search(search), &[], &history), Next::Stop(StopCode::TargetSaturated));
         let found = bounds(&search, &history);
         assert_eq!((found.lower, found.upper), (None, Some(10)));
+    }
+
+    #[test]
+    fn a_search_that_may_launch_again_goes_on_past_a_target_that_died() {
+        let search = Search {
+            start: 10,
+            min: 1,
+            max: 1_000,
+            growth: Growth::Step(10),
+            width: 0.1,
+            resolution: 1,
+            trials_max: 50,
+            relaunch: true,
+        };
+        let dead = |trial: u32| {
+            let mut dead = with(1, 10, trial, Outcome::Broke);
+            (dead.gave_way, dead.stop_code) = (true, Some(StopCode::TargetSaturated));
+            dead
+        };
+        let mut history = vec![with(0, 0, 1, Outcome::Baseline), dead(1)];
+        let ladder = Ladder::Search(search);
+        assert_eq!(next(&ladder, &[], &history), Next::Measure { load: 10, step: 1, trial: 2 });
+        history.push(dead(2));
+        assert!(matches!(next(&ladder, &[], &history), Next::Measure { load, .. } if load < 10), "it goes down");
     }
 
     #[test]
@@ -392,6 +423,7 @@ mod tests {
                 Next::Stop(code) => return (history, code),
                 Next::Measure { load, step, trial } => (load, step, trial, None),
                 Next::Act { action, load, step, trial } => (load, step, trial, Some(action)),
+                Next::Hold { .. } => unreachable!("nothing is held"),
             };
             let limit = if acted.is_some() { without } else { capacity };
             let outcome = if load == 0 {

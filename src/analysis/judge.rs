@@ -288,6 +288,7 @@ pub(crate) mod tests {
             rules: vec![],
             remarks: vec![],
             action: None,
+            holding: false,
         }
     }
 

@@ -24,6 +24,8 @@ pub struct Search {
     pub resolution: u64,
     /// So many trials at most; the bounds are then as wide as they are.
     pub trials_max: u32,
+    /// A target that a load has brought down is launched again, and the search goes on.
+    pub relaunch: bool,
 }
 
 /// How the next load follows from one that held.
@@ -263,6 +265,7 @@ pub(crate) mod tests {
             width: 0.02,
             resolution: 1,
             trials_max: 1_000,
+            relaunch: false,
         }
     }
 
@@ -324,6 +327,7 @@ pub(crate) mod tests {
             width: 0.01,
             resolution: 10,
             trials_max: 1_000,
+            relaunch: false,
         };
         let (bounds, trials) = run(&search, |load| load <= 123);
         assert_eq!((bounds.lower, bounds.upper), (Some(120), Some(130)));

@@ -4,7 +4,8 @@ use super::{
     actions::{self, Action},
     attribution,
     controller::{self, Ladder},
-    figure,
+    figure, goals,
+    hold::{self, Hold},
     rules::Rule,
     search::Bounds,
 };
@@ -21,18 +22,22 @@ pub struct Question<'a> {
     pub actions: &'a [Action],
     pub ladder: &'a Ladder,
     pub required: Option<u64>,
+    /// `[expect] peak`.
+    pub peak: Option<u64>,
+    pub hold: Option<Hold>,
     pub shared_machine: bool,
     /// What ended the run, where it was not the controller: an error of launch or preflight, an abort.
     pub reason: Option<&'a str>,
+    /// How many arms were planned.
+    pub arms: usize,
 }
 
 /// Concludes a run.
 #[must_use]
-pub fn conclude(question: &Question<'_>, history: &[Trial], stop: StopCode) -> Verdict {
-    let (last_good, first_bad) = match question.ladder {
-        Ladder::Search(search) => searched(&controller::bounds(search, history), stop),
-        Ladder::Levels(_) | Ladder::Ramp { .. } => climbed(history, stop),
-    };
+pub fn conclude(question: &Question<'_>, all: &[Trial], stop: StopCode) -> Verdict {
+    // Whether the answer lasts does not change the answer.
+    let (history, held) = hold::split(all);
+    let (last_good, first_bad) = limits(question.ladder, history, stop);
     let decisive = decisive(history, first_bad);
     // A search that ends at its maximum has judged it; its trials below may have failed by chance.
     let all_held = matches!(question.ladder, Ladder::Search(_)) || every_load_held(history);
@@ -48,6 +53,7 @@ pub fn conclude(question: &Question<'_>, history: &[Trial], stop: StopCode) -> V
         first_bad: if status == Status::CapacityFound { first_bad } else { None },
         required: question.required,
         sentence: String::new(),
+        reason: question.reason.map(str::to_owned),
         evidence: decisive
             .map(|trial| attribution::explain(history, &actions::without_own_doing(trial)))
             .unwrap_or_default(),
@@ -55,20 +61,34 @@ pub fn conclude(question: &Question<'_>, history: &[Trial], stop: StopCode) -> V
         baseline: baseline(question),
         exit_code: 0,
         actions: actions::told(question.actions, history, told_operation(question.rules), question.unit),
+        goals: goals::capacities(history),
+        holding: hold::conclude(question.hold, held, question.unit),
         arms: Vec::new(),
         findings: Vec::new(),
-        steps: history.to_vec(),
+        steps: all.to_vec(),
     };
     verdict.exit_code = exit_code(&verdict);
     verdict.sentence = sentence(&verdict, decisive, question);
     if let Ladder::Search(_) = question.ladder {
         verdict.sentence.push_str(&trials_at(history, &verdict));
     }
+    if let Some(holding) = &verdict.holding {
+        verdict.sentence.push_str(&format!(" {}.", holding.text));
+    }
     let actions = with_actions(&verdict, question.actions);
     if !actions.is_empty() {
         verdict.sentence = format!("{} {actions}", verdict.sentence);
     }
     verdict
+}
+
+/// The highest load that held and the lowest that broke, of trials that looked for the answer.
+#[must_use]
+pub(super) fn limits(ladder: &Ladder, history: &[Trial], stop: StopCode) -> (Option<u64>, Option<u64>) {
+    match ladder {
+        Ladder::Search(search) => searched(&controller::bounds(search, history), stop),
+        Ladder::Levels(_) | Ladder::Ramp { .. } => climbed(history, stop),
+    }
 }
 
 /// The bounds of a search; a configured limit is no bound.
@@ -276,6 +296,19 @@ fn sentence(verdict: &Verdict, decisive: Option<&Trial>, question: &Question<'_>
         let word = if verdict.below_required() { "less than" } else { "enough for" };
         text.push_str(&format!(" That is {word} the required {}.", count(required)));
     }
+    let at_least = verdict.status == Status::NotReached;
+    if let (Some(peak), Some(good)) =
+        (question.peak, verdict.last_good.filter(|_| at_least || verdict.status == Status::CapacityFound))
+    {
+        let with_action = verdict
+            .steps
+            .iter()
+            .filter(|trial| trial.outcome == Outcome::Held)
+            .filter_map(|trial| Some((trial.action.as_ref()?.words(), trial.load)))
+            .max_by_key(|(_, load)| *load);
+        let with_action = with_action.as_ref().map(|(words, load)| (words.as_str(), *load));
+        text.push_str(&format!(" {}", goals::headroom(peak, good, at_least, with_action, unit)));
+    }
     text
 }
 
@@ -351,8 +384,11 @@ mod tests {
             actions: &[],
             ladder: &LEVELS,
             required: None,
+            peak: None,
+            hold: None,
             shared_machine: false,
             reason: None,
+            arms: 1,
         }
     }
 

@@ -1,4 +1,4 @@
-//! The command line: serve, run, check, clean, compare. The only place that speaks to the terminal, and the only one with `anyhow`.
+//! The command line: serve, run, check, clean, compare, rejudge. The only place that speaks to the terminal, and the only one with `anyhow`.
 
 mod campaign;
 mod check;
@@ -7,6 +7,7 @@ mod compare;
 mod ends;
 mod health;
 mod live;
+mod rejudge;
 mod run;
 mod serve;
 
@@ -43,6 +44,8 @@ enum Command {
     Check(check::Arguments),
     /// Puts two runs of a database beside each other: what differs first, then the rates of both.
     Compare(compare::Arguments),
+    /// Judges a stored run again: the same verdict to the byte, or what the rules say otherwise (exit code 3).
+    Rejudge(rejudge::Arguments),
     /// Asks a server whether it is well: exit code 0, or 10 when it cannot be reached.
     Health(health::Arguments),
     /// Removes from a target what runs left behind that are gone.
@@ -97,6 +100,7 @@ pub fn main() -> ExitCode {
             Command::Campaign(arguments) => campaign::campaign(arguments).await,
             Command::Check(arguments) => check::check(&arguments),
             Command::Compare(arguments) => compare::compare(arguments).await,
+            Command::Rejudge(arguments) => rejudge::command(arguments).await,
             Command::Health(arguments) => Ok(health::health(arguments).await),
             Command::Clean(arguments) => clean::clean(arguments).await,
         }

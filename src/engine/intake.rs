@@ -146,6 +146,11 @@ impl Intake {
         }
     }
 
+    /// The ears of the same arm for a target that was launched again: nothing of the old one is kept.
+    pub(super) fn renewed(self) -> Self {
+        Self { arm: self.arm, budget_ns: self.budget_ns, ..Self::new(self.clock, self.events, self.cancel) }
+    }
+
     /// Tells an event. When nobody listens any more the run is cancelled: no one would record it.
     pub(super) async fn tell(&self, event: RunEvent) {
         if self.events.send(event).await.is_err() {

@@ -19,7 +19,7 @@ mod vital_signs;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    analysis::{ValidityLimits, controller, controller::Next, judge::judge, leadership::Rounds},
+    analysis::{Ladder, ValidityLimits, controller, controller::Next, hold, judge::judge, leadership::Rounds},
     launch::{self, LaunchError, Managed},
     model::{Inventory, Outcome, Phase, RunEvent, RunId, StopCode, Trial, clock::nanos},
     scenario::{Plan, PlannedTarget},
@@ -55,8 +55,18 @@ pub(crate) struct Floor {
     counts: Counts,
     /// What the target counted before any load.
     empty_counts: BTreeMap<String, u64>,
+    /// Nothing has been asked of the target yet: its probes are cold.
+    fresh: bool,
     /// How far the wall clock was from the monotonic one when the trial began.
     wall_offset_ns: i64,
+}
+
+/// How a climb ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Climbed {
+    Over(StopCode),
+    /// The target is gone, and shall be launched again.
+    Gone,
 }
 
 /// A run that did not come to its first step: why, in words.
@@ -133,6 +143,7 @@ impl Floor {
             confirmed: 0,
             counts: Counts::default(),
             empty_counts: BTreeMap::new(),
+            fresh: true,
             wall_offset_ns: 0,
         };
         match Units::start(plan.scenario.workload.as_ref(), vec![sites.load]) {
@@ -191,32 +202,43 @@ impl Floor {
         Ok((inventory, claim))
     }
 
-    /// Measures step after step until the controller has its answer.
-    async fn climb(&mut self, history: &mut Vec<Trial>) -> StopCode {
+    /// Measures step after step until the controller has its answer, or the target has to be launched again.
+    async fn climb(&mut self, history: &mut Vec<Trial>) -> Climbed {
+        let before = history.len();
+        let relaunch = matches!(&self.plan.scenario.ladder, Ladder::Search(search) if search.relaunch);
         let rules = self.plan.scenario.rules.clone();
         let limits = ValidityLimits::of(&rules);
         let unit = self.plan.outline.unit.clone();
         loop {
-            let next = controller::next(&self.plan.scenario.ladder, &self.plan.scenario.actions, history);
+            let next =
+                hold::next(&self.plan.scenario.ladder, &self.plan.scenario.actions, self.plan.scenario.hold, history);
             if let Next::Stop(code) = next {
-                return code;
+                return Climbed::Over(code);
+            }
+            if relaunch && history.len() > before && history.last().is_some_and(controller::is_gone) {
+                return Climbed::Gone;
             }
             // What is left of a pause or a stall belongs to the trial in which it began.
             self.intake.recover(self.managed.as_deref()).await;
             self.replace_what_was_lost().await;
             self.wall_offset_ns = self.intake.clock.wall_offset_ns();
             let gathered = match next {
-                Next::Stop(code) => return code,
+                Next::Stop(code) => return Climbed::Over(code),
                 Next::Measure { load, step, trial } => self.measure(load, step, trial).await,
+                Next::Hold { load, step, trial } => {
+                    let mut gathered = self.measure(load, step, trial).await;
+                    gathered.trial.holding = true;
+                    gathered
+                }
                 Next::Act { action, load, step, trial } => self.act(action, load, step, trial).await,
             };
             let (mut trial, samples) = (gathered.trial, gathered.samples);
             if let Some(ended) = gathered.ended {
-                return match ended {
+                return Climbed::Over(match ended {
                     Ended::TimeBudget => StopCode::TimeBudget,
                     Ended::Guarded => StopCode::SafetyAbort,
                     Ended::Cancelled | Ended::Reached | Ended::Deadline | Ended::GaveWay => StopCode::UserAbort,
-                };
+                });
             }
             let judgement = judge(&rules, &trial, history, &samples, limits, &unit);
             trial.outcome = judgement.outcome;
@@ -224,7 +246,12 @@ impl Floor {
             trial.rules = judgement.rules;
             trial.remarks.splice(0..0, judgement.remarks);
             if trial.outcome == Outcome::Broke && trial.action.is_none() && controller::is_gone(&trial) {
-                trial.remarks.push("not measured once more: the target could not be filled again".to_owned());
+                let what = if relaunch {
+                    "the target is launched again after this trial"
+                } else {
+                    "not measured once more: the target could not be filled again"
+                };
+                trial.remarks.push(what.to_owned());
             }
             self.intake.tell(RunEvent::Trial { trial: Box::new(trial.clone()), histograms: gathered.histograms }).await;
             history.push(trial);

@@ -1,9 +1,11 @@
 //! The life of a run: its arms one after the other, each launched, filled and measured, then what they say together.
 
+use std::collections::BTreeMap;
+
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Floor, intake::Intake, site};
+use super::{Climbed, Floor, intake::Intake, site};
 use crate::{
     analysis::{
         Ladder, Trip, arms,
@@ -56,14 +58,23 @@ async fn measure(plan: &Plan, planned: &PlannedArm, run: RunId, intake: Intake) 
     let mut history: Vec<Trial> = Vec::new();
     let mut shared_machine = plan.outline.managed;
     let mut leader = None;
-    let (intake, stop, reason) = match Floor::open(plan, &planned.target, run, intake).await {
-        Ok(mut floor) => {
-            shared_machine = floor.inventory.shares_machine();
-            leader = leading(&floor.inventory).filter(|_| plan.outline.managed);
-            let stop = floor.climb(&mut history).await;
-            (floor.close().await, stop, None)
+    let (mut intake, mut empty_counts) = (intake, BTreeMap::new());
+    let (intake, stop, reason) = loop {
+        let mut floor = match Floor::open(plan, &planned.target, run, intake).await {
+            Ok(floor) => floor,
+            Err((intake, stop, reason)) => break (*intake, stop, Some(reason)),
+        };
+        shared_machine = floor.inventory.shares_machine();
+        leader = leading(&floor.inventory).filter(|_| plan.outline.managed);
+        // One that was launched again is compared with the empty one before it.
+        floor.empty_counts.append(&mut empty_counts);
+        let climbed = floor.climb(&mut history).await;
+        empty_counts = std::mem::take(&mut floor.empty_counts);
+        let closed = floor.close().await;
+        match climbed {
+            Climbed::Over(stop) => break (closed, stop, None),
+            Climbed::Gone => intake = closed.renewed(),
         }
-        Err((intake, stop, reason)) => (*intake, stop, Some(reason)),
     };
     let reason = reason.or_else(|| {
         let in_time = intake.clock.now_ns() < intake.budget_ns;
@@ -90,8 +101,11 @@ fn question<'a>(plan: &'a Plan, run: RunId, arm: u32, reason: Option<&'a str>, s
         actions: &plan.scenario.actions,
         ladder: &plan.scenario.ladder,
         required: plan.scenario.required,
+        peak: plan.scenario.peak,
+        hold: plan.scenario.hold,
         shared_machine,
         reason,
+        arms: plan.arms.len(),
     }
 }
 

@@ -40,7 +40,8 @@ impl Floor {
         let mut made = self.begun(load, step, trial);
         let mut probes = ProbeReport::default();
         let mut ended = self.fill(&mut made).await;
-        if ended == Ended::Reached && step == 0 && trial == 1 && self.plan.scenario.warm_up_s > 0.0 {
+        let cold = std::mem::take(&mut self.fresh);
+        if ended == Ended::Reached && cold && self.plan.scenario.warm_up_s > 0.0 {
             ended = self.warm_up(&made).await;
         }
         if ended == Ended::Reached {
@@ -78,6 +79,7 @@ impl Floor {
             rules: Vec::new(),
             remarks: Vec::new(),
             action: None,
+            holding: false,
         }
     }
 

@@ -102,6 +102,18 @@ pub const METRICS: &[Metric] = &[
         "",
         "interval mean of write_commit_proc_req_queued (mntr, 3.6 and later)",
     ),
+    rate(
+        "throttle_waits_per_s",
+        "throttled requests",
+        "per_s",
+        "request_throttle_wait_count (mntr, 3.6 and later): requests that the server's own throttle made wait",
+    ),
+    gauge(
+        "cpu_throttled_share",
+        "CPU quota used up",
+        "share",
+        "control group of the server's process: periods of its processor quota in which it had to wait",
+    ),
     gauge("process_cpu_share", "CPU", "share", "the server's process, of all cores of its machine (sysinfo)"),
     gauge("memory_bytes", "memory", "bytes", "resident memory of the server's process (sysinfo)"),
     rate(

@@ -155,6 +155,14 @@ pub struct Trial {
     /// What the scenario did to the target in this trial; absent in a plain measurement of the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<ActionReport>,
+    /// Measured after the answer was found, to see whether it lasts.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub holding: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl Trial {
@@ -162,7 +170,13 @@ impl Trial {
     /// requires it.
     #[must_use]
     pub fn decides(&self) -> bool {
-        self.action.as_ref().is_none_or(|action| action.required)
+        !self.holding && self.action.as_ref().is_none_or(|action| action.required)
+    }
+
+    /// The number of the next trial at a step, when this was the last trial of all.
+    #[must_use]
+    pub const fn trial_after(&self, step: u32) -> u32 {
+        if self.step == step { self.trial + 1 } else { 1 }
     }
 
     /// The summary of one operation: of the probe, of the first node that has it; without a probe, of the load.

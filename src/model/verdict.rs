@@ -117,6 +117,31 @@ pub struct Validity {
     pub shared_machine: bool,
 }
 
+/// What one rule alone says of the capacity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GoalCapacity {
+    pub rule: StopCode,
+    /// What the rule reads, such as `get p99`.
+    pub subject: String,
+    pub limit: f64,
+    pub unit: String,
+    /// The highest load at which most trials kept it.
+    pub last_good: Option<u64>,
+    /// The lowest load at which most trials broke it; absent when none did.
+    pub first_bad: Option<u64>,
+}
+
+/// Whether a share of the answer lasted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Holding {
+    pub load: u64,
+    pub asked_s: f64,
+    pub held_s: f64,
+    pub lasted: bool,
+    /// The sentence for people.
+    pub text: String,
+}
+
 /// What a run found: how much the target carries, what stopped it, and what proves that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Verdict {
@@ -137,6 +162,9 @@ pub struct Verdict {
     pub required: Option<u64>,
     /// The answer in words.
     pub sentence: String,
+    /// What ended the run, where it was not what the trials say: someone, a guard, the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     pub evidence: Vec<Evidence>,
     pub validity: Validity,
     /// What rules compared with: `step 0, the empty target` or a named load.
@@ -146,6 +174,12 @@ pub struct Verdict {
     /// What the scenario did to the target on purpose and what came of it, a sentence each.
     #[serde(default)]
     pub actions: Vec<String>,
+    /// What each rule alone says of the capacity.
+    #[serde(default)]
+    pub goals: Vec<GoalCapacity>,
+    /// Whether a share of the answer lasted, where that was asked.
+    #[serde(default)]
+    pub holding: Option<Holding>,
     /// What each arm found, of a run that has several; the run's own bounds are then the lowest of them.
     #[serde(default)]
     pub arms: Vec<ArmResult>,

@@ -9,12 +9,19 @@ use crate::{
 /// Below this share of what was asked, a row is marked.
 const SHORT: f64 = 0.95;
 
-/// Transactions and reads that were asked for and achieved, one row a step.
+/// Transactions and reads that were asked for and achieved, one row a step; with their latency where the load is what is
+/// measured.
 #[must_use]
 pub fn by_step(detail: &RunDetail) -> Table {
+    let measured = measured_operations(detail);
+    let title = if measured.is_empty() {
+        "Steady traffic of the load, asked and achieved"
+    } else {
+        "The load at each step, asked and achieved"
+    };
     let mut table = Table::new(
         "load",
-        "Steady traffic of the load, asked and achieved",
+        title,
         vec![
             Column::words("step", "step"),
             Column::figures("transactions_asked_per_s", "transactions asked", "per s"),
@@ -27,6 +34,17 @@ pub fn by_step(detail: &RunDetail) -> Table {
             Column::figures("errors", "errors", ""),
         ],
     );
+    for operation in &measured {
+        let name = operation.replace('_', " ");
+        table.columns.extend([
+            Column::figures(&format!("{operation}_p50_ms"), &format!("{name} p50"), "ms"),
+            Column::figures(&format!("{operation}_p99_ms"), &format!("{name} p99"), "ms"),
+            Column::figures(&format!("{operation}_service_p99_ms"), "service p99", "ms"),
+        ]);
+    }
+    if !measured.is_empty() {
+        table.columns.push(Column::figures("missed", "missed", ""));
+    }
     let lead = lead_node(detail).unwrap_or_default();
     for trial in steps::representative(detail) {
         let own: Vec<&OperationStat> = trial.operations.iter().filter(|stat| !stat.probe).collect();
@@ -40,12 +58,40 @@ pub fn by_step(detail: &RunDetail) -> Table {
         }
         row.push(Cell::sampled(trial.metric(&lead, "transactions_per_s").map(|stat| stat.mean)));
         row.push(Cell::count(own.iter().map(|stat| stat.failed()).sum()));
+        for operation in &measured {
+            match own.iter().find(|stat| stat.operation == *operation) {
+                Some(stat) => row.extend([
+                    Cell::percentile((stat.done > 0).then_some(stat.latency.p50_us)),
+                    Cell::percentile(stat.latency.p99_us),
+                    Cell::percentile(stat.service.p99_us),
+                ]),
+                None => row.extend([(); 3].map(|()| Cell::missing("none"))),
+            }
+        }
+        if !measured.is_empty() {
+            row.push(Cell::count(trial.health.missed));
+        }
         table.push(if mark == Mark::Good { Mark::None } else { mark }, row);
+    }
+    if !measured.is_empty() {
+        table.notes.push("Latency counts from when an operation was due, service from when it was sent; missed: due and never sent, because too many were under way.".to_owned());
     }
     table.notes.push(
         "Server counted: transactions of all clients, the probe's among them, by the server's own zxid.".to_owned(),
     );
     table
+}
+
+/// The load's operations, where no probe measures beside it.
+fn measured_operations(detail: &RunDetail) -> Vec<String> {
+    let all = || detail.trials.iter().flat_map(|trial| &trial.operations);
+    if all().any(|stat| stat.probe || stat.asked.is_none()) {
+        return Vec::new();
+    }
+    let mut names: Vec<String> = all().map(|stat| stat.operation.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 fn rates<'a>(stats: impl Iterator<Item = &'a OperationStat>) -> [Cell; 3] {

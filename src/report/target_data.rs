@@ -58,6 +58,17 @@ const FIELDS: &[Field] = &[
     field("disk_write_bytes_per_s", "disk_write_mb_per_s", "disk write", "MB/s", 1e6, Read::Mean),
 ];
 
+/// The columns of a simulated system.
+const OF_SIM: &[Field] = &[
+    field("requests_per_s", "requests_per_s", "requests", "per s", 1.0, Read::Mean),
+    field("outstanding_requests", "outstanding_requests_mean", "outstanding", "mean", 1.0, Read::Mean),
+    field("busy_share", "busy_percent", "busy", "%", 0.01, Read::Mean),
+];
+
+fn fields(detail: &RunDetail) -> &'static [Field] {
+    if detail.outline.target_kind == "sim" { OF_SIM } else { FIELDS }
+}
+
 /// The table of the leader, or of the only server.
 #[must_use]
 pub fn of_lead(detail: &RunDetail) -> Table {
@@ -68,7 +79,7 @@ pub fn of_lead(detail: &RunDetail) -> Table {
 #[must_use]
 pub fn of_node(detail: &RunDetail, node: &str) -> Table {
     let mut columns = vec![Column::words("step", "step")];
-    columns.extend(figures());
+    columns.extend(figures(detail));
     let title = match role(detail, node) {
         "" | "standalone" | "unknown" => "Target at each step".to_owned(),
         role => format!("Target at each step, {role} {node}"),
@@ -93,7 +104,7 @@ pub fn of_all(detail: &RunDetail) -> Table {
         Column::words("outcome", "outcome"),
         Column::words("node", "server"),
     ];
-    columns.extend(figures());
+    columns.extend(figures(detail));
     let mut table = Table::new("target-data", "Target at each step, all servers", columns);
     for node in nodes(detail) {
         rows(detail, &node, |trial, cells| {
@@ -142,8 +153,8 @@ pub(super) fn figures_of(trial: &Trial, node: &str) -> Vec<Option<f64>> {
     FIELDS.iter().map(|field| read(trial, node, field)).collect()
 }
 
-fn figures() -> impl Iterator<Item = Column> {
-    FIELDS.iter().map(|field| {
+fn figures(detail: &RunDetail) -> impl Iterator<Item = Column> {
+    fields(detail).iter().map(|field| {
         let column = Column::figures(field.id, field.label, field.unit);
         if field.read == Read::Total { column.with_increment() } else { column }
     })
@@ -152,7 +163,7 @@ fn figures() -> impl Iterator<Item = Column> {
 fn rows(detail: &RunDetail, node: &str, mut row: impl FnMut(&Trial, Vec<Cell>)) {
     let mut before: Option<&Trial> = None;
     for trial in steps::representative(detail) {
-        let cells = FIELDS.iter().map(|field| {
+        let cells = fields(detail).iter().map(|field| {
             let now = read(trial, node, field);
             let increment = (field.read == Read::Total)
                 .then(|| now.zip(before.and_then(|trial| read(trial, node, field))).map(|(now, was)| now - was))
@@ -206,6 +217,11 @@ fn row_mark(mark: Mark) -> Mark {
 }
 
 fn notes(detail: &RunDetail, table: &mut Table) {
+    if detail.outline.target_kind == "sim" {
+        table.notes.extend(steps::repeats_note(detail));
+        table.notes.extend(remarks(detail));
+        return;
+    }
     table.notes.push(
         "Counts are of when the load was in place, before the probe. Snapshot size and interval are the last reading of \
          the measurement, snapshots are those that fell into it, the rest its mean. Small figures are the increment over the row above."

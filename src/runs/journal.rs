@@ -254,6 +254,7 @@ pub(super) fn never_began(run: RunId, outline: &Outline) -> Verdict {
         first_bad: None,
         required: None,
         sentence: "Cancelled before it began: nothing was measured.".to_owned(),
+        reason: Some(reason.to_owned()),
         evidence: Vec::new(),
         validity: Validity {
             valid: false,
@@ -266,6 +267,8 @@ pub(super) fn never_began(run: RunId, outline: &Outline) -> Verdict {
         baseline: String::new(),
         exit_code: 8,
         actions: Vec::new(),
+        goals: Vec::new(),
+        holding: None,
         arms: Vec::new(),
         findings: Vec::new(),
         steps: Vec::<Trial>::new(),

@@ -8,6 +8,7 @@ mod generator;
 mod host;
 mod machine;
 pub mod node_exporter;
+mod quota;
 
 pub use disk::Disk;
 pub use fetch::{BODY_LIMIT, FetchError, Fetcher};
@@ -15,6 +16,7 @@ pub use generator::{Generator, open_files};
 pub use host::{Interface, Process, listener};
 pub use machine::{disk_free_bytes, this_machine};
 pub use node_exporter::NodeExporter;
+pub use quota::Quota;
 
 use crate::model::Sample;
 

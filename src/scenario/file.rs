@@ -30,6 +30,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) require: Require,
     #[serde(default)]
+    pub(super) expect: Expect,
+    #[serde(default)]
     pub(super) limits: Limits,
 }
 
@@ -82,6 +84,8 @@ pub(super) struct Load {
     #[serde(default)]
     pub(super) fill_max_s: Option<f64>,
     #[serde(default)]
+    pub(super) hold: Option<Held>,
+    #[serde(default)]
     pub(super) options: toml::Table,
 }
 
@@ -101,6 +105,30 @@ pub(super) struct Require {
     /// Less than this is exit code 2.
     #[serde(default)]
     pub(super) capacity: Option<u64>,
+}
+
+/// What is expected of life, apart from what is required.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Expect {
+    /// The highest load that is expected: the verdict says how many times that the capacity is.
+    #[serde(default)]
+    pub(super) peak: Option<u64>,
+}
+
+/// What is held after the answer.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Held {
+    /// Of the highest load that held.
+    #[serde(default = "held_share")]
+    pub(super) share: f64,
+    /// How long, such as `2h`.
+    pub(super) r#for: String,
+}
+
+const fn held_share() -> f64 {
+    0.9
 }
 
 /// What ends a run in any case.

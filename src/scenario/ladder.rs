@@ -160,7 +160,7 @@ impl Checks {
                 Growth::Factor(factor)
             }
         };
-        let search = Search { start, min, max, growth, width, resolution, trials_max };
+        let search = Search { start, min, max, growth, width, resolution, trials_max, relaunch: false };
         self.0.is_empty().then_some(Ladder::Search(search))
     }
 }
@@ -194,11 +194,20 @@ mod tests {
             width: 0.05,
             resolution: 1,
             trials_max: 60,
+            relaunch: true,
         };
         assert_eq!(parse(SEARCH).unwrap(), Ladder::Search(expected));
         let all = format!("{SEARCH}min = 5\nstep = 20\nwidth = 0.1\nresolution = 5\ntrials_max = 30");
-        let expected =
-            Search { start: 10, min: 5, max: 500, growth: Growth::Step(20), width: 0.1, resolution: 5, trials_max: 30 };
+        let expected = Search {
+            start: 10,
+            min: 5,
+            max: 500,
+            growth: Growth::Step(20),
+            width: 0.1,
+            resolution: 5,
+            trials_max: 30,
+            relaunch: true,
+        };
         assert_eq!(parse(&all).unwrap(), Ladder::Search(expected));
     }
 

@@ -13,7 +13,7 @@ use crate::{
     },
     config::{Config, Document},
     launch::{InstalledJava, LaunchError, NamedCommand, Recipe},
-    model::{Arm, Expected, Fault, Faults},
+    model::{Arm, AxisKind, Expected, Fault, Faults},
     target::TargetSpec,
 };
 
@@ -168,6 +168,16 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, surroundings: 
     if let Ladder::Search(search) = &scenario.ladder {
         remarks.push(search_remark(search));
     }
+    if let Some(hold) = scenario.hold {
+        remarks.push(format!(
+            "{} % of the answer is measured again and again for {} s, to see whether it lasts.",
+            hold.share * 100.0,
+            hold.for_s
+        ));
+    }
+    if matches!(scenario.ladder, Ladder::Search(_)) && axis.kind == AxisKind::Population {
+        remarks.push("Trials of a population follow each other on one target: heap, snapshots and data of one trial are still there in the next; only the load itself is taken down and put up.".to_owned());
+    }
     remarks.extend(actions::remarks(scenario, launched));
     remarks.extend(guards::remark(&scenario.guards));
     remarks.extend(scenario.sweep.as_ref().map(|sweep| sweep::remark(sweep, arms.len())));
@@ -303,7 +313,8 @@ fn longest_s(scenario: &Scenario, ladder: &[u64], actions_s: f64, arms: &[Planne
         }
         Ladder::Search(search) => f64::from(search.trials_max) * (fill_max_s(scenario, 0, search.max) + hold),
     };
-    let measured = steps + actions_s + 2.0 * hold;
+    let lasting_s = scenario.hold.map_or(0.0, |asked| asked.for_s + 2.0 * hold);
+    let measured = steps + actions_s + 2.0 * hold + lasting_s;
     let arm_s = |arm: &PlannedArm| measured + launch_s(&arm.target) + scenario.warm_up_s * servers(&arm.target) as f64;
     let run: f64 = arms.iter().map(arm_s).sum();
     let cleans = || arms.iter().map(|arm| clean_s(scenario, &arm.target));

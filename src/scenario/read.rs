@@ -9,7 +9,7 @@ use super::{
     sweep::{self, Sweep},
 };
 use crate::{
-    analysis::{Action, Guard, Ladder, Rule, Threshold, rules},
+    analysis::{Action, Guard, Hold, Ladder, Rule, Threshold, rules},
     config::Document,
     model::{AxisKind, Fault, Faults},
     target::CleanPace,
@@ -40,6 +40,10 @@ pub struct Scenario {
     /// What varies between the arms of a run that has several.
     pub sweep: Option<Sweep>,
     pub required: Option<u64>,
+    /// The load that is expected at most, as the verdict compares with it.
+    pub peak: Option<u64>,
+    /// What is held after the answer.
+    pub hold: Option<Hold>,
     pub time_budget_s: Option<f64>,
     pub clean_pace: CleanPace,
 }
@@ -126,7 +130,10 @@ impl Checks {
             return None;
         }
         let target = self.target(file);
-        let ladder = ladder::read(&file.load).map_err(|faults| self.faults.extend(faults)).ok();
+        let mut ladder = ladder::read(&file.load).map_err(|faults| self.faults.extend(faults)).ok();
+        if let Some(Ladder::Search(search)) = &mut ladder {
+            search.relaunch = file.target.launch.is_some();
+        }
         let workload = self.workload(file, kind);
         let probes = self.probes(file, kind);
         self.rules(file, &probes, ladder.as_ref(), workload.as_deref());
@@ -158,6 +165,10 @@ impl Checks {
             let field = if matches!(ladder, Ladder::Levels(_)) { "load.levels" } else { "load.max" };
             self.fault(field, format!("asks for {top} {}; allowed: at most {}", axis.unit, axis.max));
         }
+        let hold = self.hold(file);
+        if file.expect.peak == Some(0) {
+            self.fault("expect.peak", "is 0; allowed: 1 or more");
+        }
         let rules = with_defaults(&file.rule, workload.as_ref());
         let default_pace = CleanPace::default();
         Some(Scenario {
@@ -178,6 +189,8 @@ impl Checks {
             guards,
             sweep: file.sweep.clone(),
             required: file.require.capacity,
+            peak: file.expect.peak,
+            hold,
             time_budget_s: file.limits.time_budget_s,
             clean_pace: CleanPace {
                 deletes_per_s: file.limits.deletes_per_s.unwrap_or(default_pace.deletes_per_s),
@@ -188,6 +201,24 @@ impl Checks {
                     .unwrap_or(default_pace.limit),
             },
         })
+    }
+
+    fn hold(&mut self, file: &File) -> Option<Hold> {
+        let asked = file.load.hold.as_ref()?;
+        self.within("load.hold.share", asked.share, 0.05, 1.0);
+        match asked.r#for.parse::<jiff::SignedDuration>() {
+            Ok(time) if (1.0..=2_592_000.0).contains(&time.as_secs_f64()) => {
+                Some(Hold { share: asked.share, for_s: time.as_secs_f64() })
+            }
+            Ok(_) | Err(_) => {
+                let text = format!(
+                    "is {:?}; allowed: a time such as \"90s\", \"30m\" or \"2h\", of 1 s to 30 days",
+                    asked.r#for
+                );
+                self.fault("load.hold.for", text);
+                None
+            }
+        }
     }
 
     fn guards(&mut self, file: &File) -> BTreeMap<Guard, Threshold> {

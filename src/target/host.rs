@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Observation, Sampler};
-use crate::sample::{Disk, Generator, Interface, NodeExporter, Process};
+use crate::sample::{Disk, Generator, Interface, NodeExporter, Process, Quota};
 
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 /// A node_exporter reads a few hundred files for one answer.
@@ -26,4 +26,4 @@ macro_rules! samplers {
     )+};
 }
 
-samplers!(Process, EVERY; Interface, EVERY; Generator, EVERY; Disk, EVERY; NodeExporter, EXPORTER_EVERY);
+samplers!(Process, EVERY; Interface, EVERY; Generator, EVERY; Disk, EVERY; Quota, EVERY; NodeExporter, EXPORTER_EVERY);

@@ -2,6 +2,7 @@
 //! Knows targets and the model; never judges, never stores.
 
 pub mod arrivals;
+pub mod ceiling;
 pub mod domains;
 pub mod latencies;
 pub mod paced;

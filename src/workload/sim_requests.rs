@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     model::{Axis, AxisKind, Clock, Fault, Incident},
-    target::sim::{Answer, Handle},
+    target::sim::{Answer, Handle, SimSpec},
 };
 
 /// The name in scenarios.
@@ -59,7 +59,7 @@ impl Workload for SimRequests {
 
     fn unit(&self, site: Site) -> std::io::Result<Box<dyn LoadUnit>> {
         let spec = site.target.sim().ok_or_else(|| std::io::Error::other("the target is not simulated"))?;
-        let service = Client { handle: Handle::of(spec), clock: site.clock, waiting: BinaryHeap::new() };
+        let service = client(spec, site.clock);
         let mix = Mix {
             operations: OPERATIONS,
             shares: vec![1.0],
@@ -72,6 +72,12 @@ impl Workload for SimRequests {
     fn remarks(&self) -> Vec<String> {
         vec![self.options.arrivals.remark(self.options.in_flight_max)]
     }
+}
+
+/// Carries requests to a simulated system in real time.
+#[must_use]
+pub fn client(spec: &SimSpec, clock: Clock) -> impl Service + std::fmt::Debug + use<> {
+    Client { handle: Handle::of(spec), clock, waiting: BinaryHeap::new() }
 }
 
 /// When a request ends, which it is, and how it ends.

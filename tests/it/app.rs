@@ -280,6 +280,7 @@ pub(crate) fn trial(step: u32, load: u64) -> Trial {
         rules: Vec::new(),
         remarks: vec!["a \"quoted\" remark".to_owned()],
         action: None,
+        holding: false,
     }
 }
 
@@ -323,6 +324,7 @@ pub(crate) fn verdict(run: RunId) -> Verdict {
         first_bad: Some(20),
         required: None,
         sentence: "It carries 10 domains.".to_owned(),
+        reason: None,
         evidence: Vec::new(),
         validity: Validity {
             valid: true,
@@ -335,6 +337,8 @@ pub(crate) fn verdict(run: RunId) -> Verdict {
         baseline: "step 0, the empty target".to_owned(),
         exit_code: 0,
         actions: Vec::new(),
+        goals: Vec::new(),
+        holding: None,
         arms: Vec::new(),
         findings: Vec::new(),
         steps: vec![trial(1, 10)],

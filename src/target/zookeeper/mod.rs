@@ -27,7 +27,7 @@ use zk_wire::{Auth, ConnectOptions};
 use super::{Claim, CleanPace, CleanReport, Counts, ManagedNode, Sampler, Target, TargetError};
 use crate::{
     model::{Clock, HostFacts, Inventory, RunId},
-    sample::{Disk, Generator, Interface, NodeExporter, Process},
+    sample::{Disk, Generator, Interface, NodeExporter, Process, Quota},
 };
 use server::Server;
 pub use tls::TlsOptions;
@@ -118,6 +118,8 @@ impl Target for Zookeeper {
             let process = node.and_then(|node| Process::new(clock, &node.name, node.pid?));
             let process = process.map(|process| process.listening_on(server.address));
             samplers.extend(process.map(|process| Box::new(process) as Box<dyn Sampler>));
+            let quota = node.and_then(|node| Some(Quota::new(clock, &node.name, node.pid?)));
+            samplers.extend(quota.map(|quota| Box::new(quota) as Box<dyn Sampler>));
             let data_dir = node.and_then(|node| node.data_dir.clone());
             let exporter = server.exporter.as_deref();
             let exporter = exporter.and_then(|url| NodeExporter::new(clock, &server.name, url, data_dir.clone()));

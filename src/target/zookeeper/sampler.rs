@@ -199,6 +199,7 @@ struct StatsSeries {
     prep_queue: Mean,
     sync_queue: Mean,
     commit_queue: Mean,
+    throttle: Rate,
     collections: Rate,
     snapshots: Counted,
 }
@@ -223,6 +224,10 @@ impl StatsSeries {
             ("request_latency_ms", latency.and_then(|pair| self.latency.next(pair))),
             ("prep_queue", mean_of(stats, "prep_processor_queue_size", &mut self.prep_queue)),
             ("sync_queue", mean_of(stats, "sync_processor_queue_size", &mut self.sync_queue)),
+            (
+                "throttle_waits_per_s",
+                stats.number("request_throttle_wait_count").and_then(|n| self.throttle.next(at_ns, n)),
+            ),
             ("commit_queue", mean_of(stats, "write_commit_proc_req_queued", &mut self.commit_queue)),
         ];
         let mut samples = samples(at_ns, &self.node, &figures);

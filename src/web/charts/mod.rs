@@ -2,6 +2,7 @@
 //! Each says in words what it shows and has its table. Adding one is a line of [`CHARTS`], and a file where it is new.
 
 pub mod by_load;
+pub mod curve;
 pub mod judged;
 pub mod ladder;
 pub mod outstanding;
@@ -94,11 +95,15 @@ const fn over_time(name: &'static str, title: &'static str, metrics: &'static [&
 pub const CHARTS: &[Entry] = &[
     Entry { name: "judged", place: Place::Side, draw: Draw::With(judged::draw) },
     Entry { name: "by-load", place: Place::Side, draw: Draw::With(by_load::draw) },
+    Entry { name: "load-latency", place: Place::Side, draw: Draw::With(curve::latency) },
+    Entry { name: "load-throughput", place: Place::Side, draw: Draw::With(curve::throughput) },
     Entry { name: "ladder", place: Place::Row, draw: Draw::With(ladder::draw) },
     Entry { name: "sweep", place: Place::Sweep, draw: Draw::With(sweep::draw) },
     Entry { name: "outstanding-by-load", place: Place::Row, draw: Draw::With(outstanding::draw) },
     over_time("probe", "Probe, operations per second", &["probe_ops_per_s"]),
     over_time("outstanding", "Outstanding requests", &["outstanding_requests"]),
+    over_time("in-flight", "Operations of the load under way", &["load_in_flight"]),
+    over_time("busy", "Busy servers of the simulated system", &["busy_share"]),
     over_time("request-latency", "Request latency, server's mean", &["request_latency_ms"]),
     over_time("fsync", "Log fsync, mean", &["fsync_mean_ms"]),
     over_time("cpu", "CPU, share of all cores", &["process_cpu_share", "generator_cpu_share"]),

@@ -1,26 +1,17 @@
 //! Why: which resource of which node shows signs of load, and which are ruled out.
 
-use super::figure;
-use crate::model::{Certainty, Evidence, IncidentKind, Reading, RuleReading, SeriesStat, Trial};
+mod resources;
 
-/// Heap after collection beyond which a server has no room to work in (share of its limit).
-pub const HEAP_FULL_SHARE: f64 = 0.85;
-/// Time in collection pauses beyond which a server mostly collects (share of the window).
-pub const PAUSE_SHARE: f64 = 0.10;
-/// One collection pause that stalls clients by itself, in milliseconds.
-pub const PAUSE_LONG_MS: f64 = 1_000.0;
-/// CPU of all cores beyond which a server has none left (share).
-pub const CPU_FULL_SHARE: f64 = 0.90;
-/// CPU of one core, and of all cores, below which it is ruled out (share).
-pub const CPU_ROOM_SHARE: f64 = 0.70;
+use super::figure;
+use crate::model::{Certainty, Evidence, IncidentKind, Reading, RuleReading, Trial};
+use resources::of_node;
 
 /// What shows that the load, and not chance, did something to the target; strongest first. Empty: nothing shows it.
 #[must_use]
 pub fn signs_of_load(trial: &Trial) -> Vec<Evidence> {
     let mut signs: Vec<Evidence> = trial
         .target_nodes()
-        .flat_map(|(node, _)| [heap(trial, node), pauses(trial, node), cpu(trial, node)])
-        .flatten()
+        .flat_map(|(node, _)| of_node(trial, node))
         .filter(|evidence| evidence.certainty != Certainty::RuledOut)
         .collect();
     if let Some(out_of_memory) = trial.incidents.iter().find(|incident| incident.text.contains("OutOfMemoryError")) {
@@ -79,7 +70,7 @@ pub fn explain(history: &[Trial], decisive: &Trial) -> Vec<Evidence> {
         chain.push(evidence(certainty, &incident.node, incident.text.clone(), vec![]));
     }
     for (node, _) in decisive.target_nodes() {
-        for mut found in [heap(decisive, node), pauses(decisive, node), cpu(decisive, node)].into_iter().flatten() {
+        for mut found in of_node(decisive, node) {
             found.since_step = since(history, &found, node);
             chain.push(found);
         }
@@ -117,7 +108,7 @@ fn since(history: &[Trial], found: &Evidence, node: &str) -> Option<u32> {
         .iter()
         .rev()
         .take_while(|trial| {
-            [heap(trial, node), pauses(trial, node), cpu(trial, node)].into_iter().flatten().any(|old| {
+            of_node(trial, node).into_iter().any(|old| {
                 rank(old.certainty) <= rank(found.certainty)
                     && old.readings.first().is_some_and(|reading| &reading.name == name)
             })
@@ -125,88 +116,6 @@ fn since(history: &[Trial], found: &Evidence, node: &str) -> Option<u32> {
         .last()
         .map(|trial| trial.step)
 }
-
-fn heap(trial: &Trial, node: &str) -> Option<Evidence> {
-    let used = trial.metric(node, "heap_after_gc_bytes")?;
-    let limit = trial.metric(node, "heap_max_bytes")?.last;
-    if limit <= 0.0 {
-        return None;
-    }
-    let share = used.last.max(used.mean) / limit;
-    let certainty = if share >= HEAP_FULL_SHARE {
-        Certainty::Strong
-    } else if share >= 0.7 {
-        Certainty::Weak
-    } else {
-        Certainty::RuledOut
-    };
-    let words = match certainty {
-        Certainty::Strong => "the heap is full",
-        Certainty::Weak | Certainty::Likely => "the heap fills up",
-        Certainty::RuledOut => "the heap has room",
-    };
-    let text = format!(
-        "{words}: {} of {} MiB in use after collection ({} %)",
-        figure(used.last.max(used.mean) / MIB),
-        figure(limit / MIB),
-        figure(share * 100.0)
-    );
-    Some(evidence(
-        certainty,
-        node,
-        text,
-        vec![reading("heap_after_gc_bytes", node, used.last, "bytes"), reading("heap_max_bytes", node, limit, "bytes")],
-    ))
-}
-
-fn pauses(trial: &Trial, node: &str) -> Option<Evidence> {
-    let share = trial.metric(node, "gc_pause_share")?;
-    let longest = trial.metric(node, "gc_pause_max_ms")?;
-    let certainty = if share.mean >= PAUSE_SHARE || longest.max >= PAUSE_LONG_MS {
-        Certainty::Strong
-    } else if share.mean >= PAUSE_SHARE / 5.0 {
-        Certainty::Weak
-    } else {
-        Certainty::RuledOut
-    };
-    let text = format!(
-        "collection pauses took {} % of the time, the longest {} ms",
-        figure(share.mean * 100.0),
-        figure(longest.max)
-    );
-    Some(evidence(
-        certainty,
-        node,
-        text,
-        vec![reading("gc_pause_share", node, share.mean, "share"), reading("gc_pause_max_ms", node, longest.max, "ms")],
-    ))
-}
-
-/// CPU of the server's process. One full thread can be the limit, and others on the same machine may take the rest:
-/// only a server that is far from both is ruled out, and in between nothing is said.
-fn cpu(trial: &Trial, node: &str) -> Option<Evidence> {
-    let SeriesStat { mean, .. } = trial.metric(node, "process_cpu_share")?;
-    let health = &trial.health;
-    let machine = mean + health.cpu_share.unwrap_or(0.0) + health.steal_share.unwrap_or(0.0);
-    let threads = mean * f64::from(health.cores.max(1));
-    let certainty = if *mean >= CPU_FULL_SHARE {
-        Certainty::Likely
-    } else if machine >= CPU_FULL_SHARE {
-        Certainty::Weak
-    } else if threads < CPU_ROOM_SHARE && machine < CPU_ROOM_SHARE {
-        Certainty::RuledOut
-    } else {
-        return None;
-    };
-    let text = format!(
-        "the server used {} % of its machine's cores, with Rampart {} %",
-        figure(mean * 100.0),
-        figure(machine * 100.0)
-    );
-    Some(evidence(certainty, node, text, vec![reading("process_cpu_share", node, *mean, "share")]))
-}
-
-const MIB: f64 = 1_048_576.0;
 
 const fn rank(certainty: Certainty) -> u8 {
     match certainty {
@@ -230,7 +139,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::analysis::judge::tests::trial;
+    use crate::{analysis::judge::tests::trial, model::SeriesStat};
 
     #[test]
     fn a_full_heap_is_dated_from_when_it_was_full_and_not_from_when_it_filled_up() {
