@@ -6,8 +6,8 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 RAMPART    := $(TARGET_DIR)/release/rampart
 SERVE      ?= 1
 ONLY       ?=
-BENCHES    := fill zk_op idle steady sampling calibration overload engine pacing
-CALIBRATION := calibration overload engine pacing
+BENCHES    := fill zk_op idle steady sampling calibration overload engine pacing attribution
+CALIBRATION := calibration overload engine pacing attribution
 
 # A C compiler for SQLite, Java and ZooKeeper for managed targets, npm for the chart library; for the tests, Maven for another
 # version of ZooKeeper.

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{differences, figure, verdict::exit_code};
-use crate::model::{Arm, ArmResult, Finding, Status, StopCode, Validity, Verdict};
+use super::{differences, figure, repeats, verdict::exit_code};
+use crate::model::{Arm, ArmResult, CapacityInterval, Finding, Status, StopCode, Validity, Verdict};
 
 /// In which order the arms of a repetition are measured, so that a drift of the machine is not taken for an effect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +58,13 @@ pub fn conclude(results: Vec<ArmResult>, planned: usize) -> Option<Verdict> {
     let first = results.first()?.verdict.clone();
     let findings = differences::findings(&results);
     let steps = results.iter().flat_map(|result| result.verdict.steps.clone()).collect();
-    let (status, stop_code) = together(&results, planned);
+    let interval = repeated(&results);
+    let (status, stop_code) = match together(&results, planned) {
+        (Status::CapacityFound, code) if interval.as_ref().is_some_and(repeats::is_wide) => {
+            (Status::Inconclusive, code)
+        }
+        found => found,
+    };
     let answered = || results.iter().filter(|result| is_answer(&result.verdict));
     let bounded = matches!(status, Status::CapacityFound | Status::NotReached | Status::Inconclusive);
     // What no arm failed to carry; an arm that carries nothing leaves nothing.
@@ -74,6 +80,9 @@ pub fn conclude(results: Vec<ArmResult>, planned: usize) -> Option<Verdict> {
         sentence: String::new(),
         arms: Vec::new(),
         findings: Vec::new(),
+        holding: None,
+        scaling: None,
+        interval,
         actions: results.iter().flat_map(actions).collect(),
         steps,
         ..first
@@ -86,6 +95,15 @@ pub fn conclude(results: Vec<ArmResult>, planned: usize) -> Option<Verdict> {
         .map(|result| ArmResult { verdict: Verdict { steps: Vec::new(), ..result.verdict }, ..result })
         .collect();
     Some(verdict)
+}
+
+/// What several measurements of the same say together; `None` where something varies, or one has no answer or no upper bound.
+fn repeated(results: &[ArmResult]) -> Option<CapacityInterval> {
+    let same = results.iter().all(|result| result.arm.setting.is_empty());
+    let bounded =
+        |result: &ArmResult| result.verdict.last_good.filter(|_| result.verdict.status == Status::CapacityFound);
+    let capacities: Option<Vec<u64>> = results.iter().map(bounded).collect();
+    repeats::interval(&capacities.filter(|_| same)?)
 }
 
 fn actions(result: &ArmResult) -> impl Iterator<Item = String> + use<'_> {
@@ -131,6 +149,7 @@ fn validity(results: &[ArmResult]) -> Validity {
         missed: each().map(|validity| validity.missed).sum(),
         cpu_share: each().filter_map(|validity| validity.cpu_share).max_by(f64::total_cmp),
         shared_machine: each().any(|validity| validity.shared_machine),
+        closed_loop: each().find_map(|validity| validity.closed_loop.clone()),
     }
 }
 
@@ -139,7 +158,10 @@ fn sentence(verdict: &Verdict, results: &[ArmResult], planned: usize, findings: 
     let mut by_number: Vec<&ArmResult> = results.iter().collect();
     by_number.sort_by_key(|result| result.arm.number);
     let mut parts = vec![measured(&by_number, planned)];
-    parts.extend(carried(verdict, &by_number));
+    match &verdict.interval {
+        Some(interval) => parts.push(repeats::words(interval, &verdict.unit)),
+        None => parts.extend(carried(verdict, &by_number)),
+    }
     for result in results.iter().filter(|result| !is_answer(&result.verdict)) {
         parts.push(format!("{}: {}", result.arm.label(), result.verdict.sentence));
     }

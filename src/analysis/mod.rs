@@ -11,11 +11,14 @@ pub mod guards;
 pub mod hold;
 pub mod judge;
 pub mod leadership;
+mod littles_law;
 pub mod rejudge;
+mod repeats;
 pub mod rules;
 pub mod search;
 pub mod steady;
 mod traffic_rules;
+mod usl;
 pub mod verdict;
 
 pub use actions::{Action, At, Choice};

@@ -6,8 +6,10 @@ use super::{
     controller::{self, Ladder},
     figure, goals,
     hold::{self, Hold},
+    littles_law,
     rules::Rule,
     search::Bounds,
+    usl,
 };
 use crate::model::{Evidence, Outcome, RunId, Status, StopCode, Trial, Validity, Verdict};
 
@@ -63,6 +65,8 @@ pub fn conclude(question: &Question<'_>, all: &[Trial], stop: StopCode) -> Verdi
         actions: actions::told(question.actions, history, told_operation(question.rules), question.unit),
         goals: goals::capacities(history),
         holding: hold::conclude(question.hold, held, question.unit),
+        scaling: usl::words(history),
+        interval: None,
         arms: Vec::new(),
         findings: Vec::new(),
         steps: all.to_vec(),
@@ -242,6 +246,7 @@ fn validity(history: &[Trial], stop: StopCode, shared_machine: bool) -> Validity
         missed: judged().map(|trial| trial.health.missed).sum(),
         cpu_share: judged().filter_map(|trial| trial.health.cpu_share).max_by(f64::total_cmp),
         shared_machine,
+        closed_loop: littles_law::remark(history),
     }
 }
 

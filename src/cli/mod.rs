@@ -1,5 +1,6 @@
 //! The command line: serve, run, check, clean, compare, rejudge. The only place that speaks to the terminal, and the only one with `anyhow`.
 
+mod calibrate;
 mod campaign;
 mod check;
 mod clean;
@@ -44,6 +45,8 @@ enum Command {
     Check(check::Arguments),
     /// Puts two runs of a database beside each other: what differs first, then the rates of both.
     Compare(compare::Arguments),
+    /// Measures what this machine's generator can send at most, and stores it.
+    Calibrate(calibrate::Arguments),
     /// Judges a stored run again: the same verdict to the byte, or what the rules say otherwise (exit code 3).
     Rejudge(rejudge::Arguments),
     /// Asks a server whether it is well: exit code 0, or 10 when it cannot be reached.
@@ -100,6 +103,7 @@ pub fn main() -> ExitCode {
             Command::Campaign(arguments) => campaign::campaign(arguments).await,
             Command::Check(arguments) => check::check(&arguments),
             Command::Compare(arguments) => compare::compare(arguments).await,
+            Command::Calibrate(arguments) => calibrate::calibrate(arguments).await,
             Command::Rejudge(arguments) => rejudge::command(arguments).await,
             Command::Health(arguments) => Ok(health::health(arguments).await),
             Command::Clean(arguments) => clean::clean(arguments).await,

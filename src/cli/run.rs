@@ -90,7 +90,10 @@ pub(super) async fn finish(
                 } else {
                     &["target-data", "operations", "actions"]
                 };
-                for table in shown.iter().filter_map(|name| report::find(name)) {
+                // Where no probe measures, the load itself is what was measured.
+                let probed = verdict.steps.iter().flat_map(|trial| &trial.operations).any(|stat| stat.probe);
+                let load: &[&str] = if of_arms || probed { &[] } else { &["load"] };
+                for table in shown.iter().chain(load).filter_map(|name| report::find(name)) {
                     let made = detail.as_ref().map(|detail| (table.page)(detail)).filter(|made| !made.is_empty());
                     if let Some(made) = made {
                         say(&report::text::render(&made, None));

@@ -120,7 +120,7 @@ impl Floor {
         intake.tell(RunEvent::Inventory { at_ns: clock.now_ns(), inventory: Box::new(inventory.clone()) }).await;
         let mut notes = spec.preflight(&inventory, &site::ahead(plan));
         notes.extend(site::of_leftovers(claim.leftovers(), &plan.outline.target));
-        let sites = site::sites(plan, &spec, &inventory, claim.root(), clock, run);
+        let sites = site::sites(plan, &spec, &inventory, claim.root(), clock, site::seed_of_arm(run, plan, intake.arm));
         notes.extend(sites.notes);
         for text in notes {
             intake.tell(RunEvent::Note { at_ns: clock.now_ns(), text }).await;

@@ -27,7 +27,7 @@ pub(super) fn sites(
     inventory: &Inventory,
     root: &str,
     clock: Clock,
-    run: RunId,
+    seed: u64,
 ) -> Sites {
     let top = plan.outline.ladder.iter().copied().max().unwrap_or(0);
     let demand = plan.scenario.workload.demand(top);
@@ -63,7 +63,7 @@ pub(super) fn sites(
         root: root.to_owned(),
         clock,
         unit: 0,
-        seed: seed(run),
+        seed,
         sources,
         connections_per_address: limit,
         max_request_bytes: inventory.limit("jute.maxbuffer"),
@@ -112,6 +112,12 @@ fn timeout_note(asked_ms: u64, inventory: &Inventory) -> Option<String> {
     Some(format!(
         "Sessions of the load ask for a timeout of {asked_ms} ms; the target gives them {given_ms} ms ({name})."
     ))
+}
+
+/// A seed of one arm: of values that are compared the same for all, of the same that is measured again another each time.
+pub(super) fn seed_of_arm(run: RunId, plan: &Plan, arm: u32) -> u64 {
+    let repeats = plan.scenario.sweep.as_ref().is_some_and(|sweep| sweep.setting.is_none());
+    if repeats { seed(run) ^ u64::from(arm) << 40 } else { seed(run) }
 }
 
 /// A seed of the run's own, the same when the run is looked at again.

@@ -32,4 +32,4 @@ pub use load::{Axis, AxisKind, Load};
 pub use metric::Sample;
 pub use stat::{Health, OperationStat, Percentiles, SeriesStat};
 pub use trial::{CountCheck, Incident, IncidentKind, Outcome, Reading, RuleReading, Trial};
-pub use verdict::{Certainty, Evidence, GoalCapacity, Holding, Status, StopCode, Validity, Verdict};
+pub use verdict::{CapacityInterval, Certainty, Evidence, GoalCapacity, Holding, Status, StopCode, Validity, Verdict};

@@ -115,6 +115,9 @@ pub struct Validity {
     pub cpu_share: Option<f64>,
     /// True when target and generator shared a machine.
     pub shared_machine: bool,
+    /// Where the rate of a probe is its own client's, in words.
+    #[serde(default)]
+    pub closed_loop: Option<String>,
 }
 
 /// What one rule alone says of the capacity.
@@ -129,6 +132,17 @@ pub struct GoalCapacity {
     pub last_good: Option<u64>,
     /// The lowest load at which most trials broke it; absent when none did.
     pub first_bad: Option<u64>,
+}
+
+/// A capacity from several searches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CapacityInterval {
+    pub searches: u32,
+    pub median: f64,
+    pub low: u64,
+    pub high: u64,
+    /// That the true median lies between `low` and `high` (0..1).
+    pub confidence: f64,
 }
 
 /// Whether a share of the answer lasted.
@@ -180,6 +194,12 @@ pub struct Verdict {
     /// Whether a share of the answer lasted, where that was asked.
     #[serde(default)]
     pub holding: Option<Holding>,
+    /// How throughput grows with what is under way, in words; it explains and never decides.
+    #[serde(default)]
+    pub scaling: Option<String>,
+    /// Of the same measured several times.
+    #[serde(default)]
+    pub interval: Option<CapacityInterval>,
     /// What each arm found, of a run that has several; the run's own bounds are then the lowest of them.
     #[serde(default)]
     pub arms: Vec<ArmResult>,

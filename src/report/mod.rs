@@ -6,6 +6,7 @@ pub mod campaign;
 pub mod compare;
 pub mod csv;
 pub mod format;
+pub mod goals;
 pub mod hosts;
 pub mod load_ops;
 pub mod markdown;
@@ -58,6 +59,7 @@ pub const TABLES: &[TableEntry] = &[
     of_arms("arms", sweeps::arms, sweeps::arms),
     of_arms("sweep-operations", sweeps::operations, sweeps::operations_long),
     of_arms("sweep-target-data", sweeps::target, sweeps::target),
+    of_arm("goals", goals::all, goals::all),
     of_arm("target-data", target_data::of_lead, target_data::of_all),
     of_arm("operations", operations::by_step, operations::long),
     of_arm("load", load_ops::by_step, load_ops::long),

@@ -2,6 +2,7 @@
 //! generator, first in, first out. Only the journal writes a run's state.
 
 mod campaigns;
+mod ceiling;
 mod journal;
 mod queue;
 mod recover;
@@ -239,7 +240,8 @@ impl Runs {
                 Err(SubmitError::Conflict { existing: id })
             };
         }
-        let plan = (inner.seams.plan)(scenario_text, &inner.config, by.origin())?;
+        let mut plan = (inner.seams.plan)(scenario_text, &inner.config, by.origin())?;
+        plan.outline.remarks.extend(ceiling::remark(&inner.store, &plan).await?);
         let id = RunId::new();
         let created_ns = inner.clock.now_ns();
         let new = store::runs::NewRun {

@@ -180,7 +180,7 @@ pub fn plan(scenario: &Scenario, config: &Config, origin: Origin, surroundings: 
     }
     remarks.extend(actions::remarks(scenario, launched));
     remarks.extend(guards::remark(&scenario.guards));
-    remarks.extend(scenario.sweep.as_ref().map(|sweep| sweep::remark(sweep, arms.len())));
+    remarks.extend(scenario.sweep.as_ref().map(|sweep| sweep::remark(sweep, arms.len(), launched.is_some())));
     let managed = launched.is_some();
     let outline = Outline {
         scenario: scenario.name.clone(),
@@ -239,9 +239,15 @@ fn arms(
     origin: Origin,
     surroundings: &Surroundings,
 ) -> Result<Vec<PlannedArm>, Fault> {
-    let (Some(sweep), PlannedTarget::Launch(recipe)) = (&scenario.sweep, target) else {
-        let arm = Arm { number: 0, setting: String::new(), value: String::new(), repetition: 1 };
-        return Ok(vec![PlannedArm { arm, target: target.clone() }]);
+    let (sweep, recipe) = match (&scenario.sweep, target) {
+        (Some(sweep), PlannedTarget::Launch(recipe)) => (sweep, recipe),
+        (Some(sweep), PlannedTarget::Use(_)) => {
+            return Ok(sweep::repeats(sweep).map(|arm| PlannedArm { arm, target: target.clone() }).collect());
+        }
+        (None, _) => {
+            let arm = Arm { number: 0, setting: String::new(), value: String::new(), repetition: 1 };
+            return Ok(vec![PlannedArm { arm, target: target.clone() }]);
+        }
     };
     let arms = sweep::arms(sweep, recipe, origin == Origin::LocalUser, surroundings)?;
     let planned =

@@ -64,9 +64,9 @@ pub(super) fn faults(sweep: &Sweep, target: Option<&TargetChoice>) -> Vec<Fault>
         fault("sweep.repetitions", format!("is {}; allowed: 1 to {}", sweep.repetitions, REPETITIONS.end()));
     }
     match target {
-        Some(TargetChoice::Use(name)) => {
+        Some(TargetChoice::Use(name)) if sweep.setting.is_some() => {
             let message = format!("needs a target that is launched (`launch`); {name:?} is only used");
-            fault("sweep", message);
+            fault("sweep.setting", message);
         }
         Some(TargetChoice::Launch { settings, .. }) => {
             if let Some(setting) = &sweep.setting
@@ -78,7 +78,7 @@ pub(super) fn faults(sweep: &Sweep, target: Option<&TargetChoice>) -> Vec<Fault>
                 );
             }
         }
-        None => {}
+        Some(TargetChoice::Use(_)) | None => {}
     }
     match (&sweep.setting, &sweep.values) {
         (None, None) => {}
@@ -152,8 +152,18 @@ pub(super) fn arms(
         .collect())
 }
 
+/// A target that is only used, again and again.
+pub(super) fn repeats(sweep: &Sweep) -> impl Iterator<Item = Arm> {
+    let arm = |(number, repetition)| Arm { number, setting: String::new(), value: String::new(), repetition };
+    (0..).zip(1..=sweep.repetitions).map(arm)
+}
+
 /// What a reader of the result must know.
-pub(super) fn remark(sweep: &Sweep, arms: usize) -> String {
+pub(super) fn remark(sweep: &Sweep, arms: usize, launched: bool) -> String {
+    if sweep.setting.is_none() {
+        let how = if launched { "launched and filled anew" } else { "claimed anew, with whatever else it holds" };
+        return format!("The same is measured {arms} times, each time on a target that is {how}.");
+    }
     let order = match sweep.order {
         Order::Random => "in random order",
         Order::Abba => "in turns, every second time backwards",
@@ -260,10 +270,10 @@ mod tests {
             let error = planned(&text(sweep), Origin::Network, &[]).unwrap_err();
             assert!(error.contains(said), "{sweep}: {error}");
         }
-        let used = text("repetitions = 2")
+        let used = text("setting = \"heap_mib\"\nvalues = [100, 200]")
             .replace("launch = \"local\"\n[target.settings]\nzoo_cfg.tickTime = 500", "use = \"zk\"");
         let error = planned(&used, Origin::LocalUser, &[]).unwrap_err();
-        assert!(error.contains("sweep: needs a target that is launched"), "{error}");
+        assert!(error.contains("sweep.setting: needs a target that is launched"), "{error}");
         let kind = text("repetitions = 2").replace("\"levels\"", "\"sweep\"");
         assert!(planned(&kind, Origin::LocalUser, &[]).unwrap_err().contains("load.kind"));
     }

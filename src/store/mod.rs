@@ -1,6 +1,7 @@
 //! SQLite: one writer, many readers, one file a table. Knows the model and the scenario's outline; starts nothing.
 
 pub mod arms;
+pub mod calibrations;
 pub mod campaigns;
 pub mod chunks;
 mod error;
@@ -253,6 +254,14 @@ impl Store {
     /// When the database cannot be read.
     pub async fn uncleaned(&self) -> Result<Vec<(RunId, String)>, StoreError> {
         runs::uncleaned(&mut *self.readers.acquire().await?).await
+    }
+
+    /// The newest measurement of a machine's generator.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn calibration(&self, host: &str) -> Result<Option<calibrations::Calibration>, StoreError> {
+        calibrations::newest(&mut *self.readers.acquire().await?, host).await
     }
 
     /// Processes that runs have started and not reported as stopped.

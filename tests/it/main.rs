@@ -35,6 +35,7 @@ mod limit_faults;
 mod pages;
 mod preflight;
 mod process;
+mod rate;
 mod report;
 mod runs;
 mod sampling;

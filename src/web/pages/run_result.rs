@@ -38,6 +38,7 @@ pub struct ResultPage {
     /// The rules that were broken, in words.
     pub rules: Vec<String>,
     pub baseline: Option<String>,
+    pub scaling: Option<String>,
     pub evidence: Vec<EvidenceLine>,
     pub validity: Option<ValidityPart>,
     pub sparks: Vec<Spark>,
@@ -71,6 +72,7 @@ pub struct ValidityPart {
     pub cpu: String,
     pub reasons: Vec<String>,
     pub shared: bool,
+    pub closed_loop: Option<String>,
 }
 
 /// What it ran on.
@@ -111,6 +113,7 @@ pub(super) fn view(detail: &RunDetail, series: &[Series], now_ns: i64) -> Result
         chips: verdict.map_or_else(|| state_chip(detail), chips),
         rules: broken_rules(detail),
         baseline: verdict.map(|verdict| verdict.baseline.clone()).filter(|text| !text.is_empty()),
+        scaling: verdict.and_then(|verdict| verdict.scaling.clone()),
         evidence: verdict.map(|verdict| evidence(verdict, several)).unwrap_or_default(),
         validity: verdict.map(|verdict| validity(&verdict.validity)),
         sparks: spark::panels(&input),
@@ -237,6 +240,7 @@ fn validity(validity: &Validity) -> ValidityPart {
         ),
         reasons: validity.reasons.clone(),
         shared: validity.shared_machine,
+        closed_loop: validity.closed_loop.clone(),
     }
 }
 
