@@ -4,6 +4,7 @@
 pub mod actions;
 pub mod arms;
 pub mod attribution;
+mod baseline;
 pub mod controller;
 pub mod differences;
 mod goals;
@@ -22,11 +23,12 @@ mod usl;
 pub mod verdict;
 
 pub use actions::{Action, At, Choice};
+pub use baseline::Baseline;
 pub use controller::{Ladder, Next};
 pub use guards::{Guard, Guards, Threshold, Trip};
 pub use hold::Hold;
 pub use judge::{Judgement, ValidityLimits};
-pub use rules::{Baseline, Rule};
+pub use rules::Rule;
 
 use crate::model::figure;
 

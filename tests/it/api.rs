@@ -269,7 +269,10 @@ async fn every_answer_carries_the_guarding_headers() {
 async fn targets_are_listed_without_addresses_or_credentials() {
     let app = TestApp::new().await;
     let answer = app.get("/api/v1/targets").await;
-    assert_eq!(answer.json()["targets"], serde_json::json!([{"name": "staging", "kind": "zookeeper"}]));
+    assert_eq!(
+        answer.json()["targets"],
+        serde_json::json!([{"name": "sim", "kind": "sim"}, {"name": "staging", "kind": "zookeeper"}])
+    );
     assert!(answer.json()["recipes"].as_array().is_some_and(|recipes| !recipes.is_empty()));
 }
 
