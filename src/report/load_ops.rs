@@ -19,21 +19,20 @@ pub fn by_step(detail: &RunDetail) -> Table {
     } else {
         "The load at each step, asked and achieved"
     };
-    let mut table = Table::new(
-        "load",
-        title,
-        vec![
-            Column::words("step", "step"),
-            Column::figures("transactions_asked_per_s", "transactions asked", "per s"),
-            Column::figures("transactions_achieved_per_s", "achieved", "per s"),
-            Column::figures("transactions_achieved_percent", "of asked", "%"),
-            Column::figures("reads_asked_per_s", "reads asked", "per s"),
-            Column::figures("reads_achieved_per_s", "achieved", "per s"),
-            Column::figures("reads_achieved_percent", "of asked", "%"),
-            Column::figures("server_transactions_per_s", "server counted", "per s"),
-            Column::figures("errors", "errors", ""),
-        ],
-    );
+    let mut table = Table::new("load", title, vec![Column::words("step", "step")]);
+    let classes = classes(detail);
+    for class in &classes {
+        let (id, name) = if *class == Class::Writes { ("transactions", "transactions") } else { ("reads", "reads") };
+        table.columns.extend([
+            Column::figures(&format!("{id}_asked_per_s"), &format!("{name} asked"), "per s"),
+            Column::figures(&format!("{id}_achieved_per_s"), "achieved", "per s"),
+            Column::figures(&format!("{id}_achieved_percent"), "of asked", "%"),
+        ]);
+    }
+    if classes.contains(&Class::Writes) {
+        table.columns.push(Column::figures("server_transactions_per_s", "server counted", "per s"));
+    }
+    table.columns.push(Column::figures("errors", "errors", ""));
     for operation in &measured {
         let name = operation.replace('_', " ");
         table.columns.extend([
@@ -53,10 +52,13 @@ pub fn by_step(detail: &RunDetail) -> Table {
         }
         let (word, mark) = words::outcome(trial.outcome);
         let mut row = vec![Cell::text(words::step(trial, &detail.run.unit)).suffix(word).mark(mark)];
-        for reads in [false, true] {
-            row.extend(rates(own.iter().copied().filter(|stat| stat.write != reads)));
+        for class in &classes {
+            let writes = *class == Class::Writes;
+            row.extend(rates(own.iter().copied().filter(|stat| stat.write == writes)));
         }
-        row.push(Cell::sampled(trial.metric(&lead, "transactions_per_s").map(|stat| stat.mean)));
+        if classes.contains(&Class::Writes) {
+            row.push(Cell::sampled(trial.metric(&lead, "transactions_per_s").map(|stat| stat.mean)));
+        }
         row.push(Cell::count(own.iter().map(|stat| stat.failed()).sum()));
         for operation in &measured {
             match own.iter().find(|stat| stat.operation == *operation) {
@@ -76,10 +78,26 @@ pub fn by_step(detail: &RunDetail) -> Table {
     if !measured.is_empty() {
         table.notes.push("Latency counts from when an operation was due, service from when it was sent; missed: due and never sent, because too many were under way.".to_owned());
     }
-    table.notes.push(
-        "Server counted: transactions of all clients, the probe's among them, by the server's own zxid.".to_owned(),
-    );
+    if classes.contains(&Class::Writes) {
+        table.notes.push(
+            "Server counted: transactions of all clients, the probe's among them, by the server's own zxid.".to_owned(),
+        );
+    }
     table
+}
+
+/// What operations do to a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Writes,
+    Reads,
+}
+
+/// The classes of the load's operations; one that it does not have needs no columns.
+fn classes(detail: &RunDetail) -> Vec<Class> {
+    let own = || detail.trials.iter().flat_map(|trial| &trial.operations).filter(|stat| !stat.probe);
+    let has = |class: &Class| own().any(|stat| stat.write == (*class == Class::Writes));
+    [Class::Writes, Class::Reads].into_iter().filter(has).collect()
 }
 
 /// The load's operations, where no probe measures beside it.

@@ -42,10 +42,12 @@ pub fn trials_of(detail: &RunDetail, of: &Trial) -> usize {
     detail.trials.iter().filter(|trial| (trial.arm, trial.step) == (of.arm, of.step)).count()
 }
 
-/// The step that broke: the last broken trial.
+/// The step that broke: the last broken trial at the lowest load that broke, else the last of all.
 #[must_use]
 pub fn broken(detail: &RunDetail) -> Option<&Trial> {
-    detail.trials.iter().rev().find(|trial| trial.outcome == Outcome::Broke)
+    let broken = || detail.trials.iter().rev().filter(|trial| trial.outcome == Outcome::Broke && !trial.holding);
+    let at_bound = |trial: &&Trial| Some(trial.load) == detail.run.first_bad;
+    broken().find(at_bound).or_else(|| broken().next())
 }
 
 /// The step that others are compared with.

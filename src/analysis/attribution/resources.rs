@@ -95,24 +95,25 @@ fn pauses(trial: &Trial, node: &str) -> Option<Evidence> {
     ))
 }
 
-/// CPU of the server's process. One full thread can be the limit, and others on the same machine may take the rest:
-/// only a server that is far from both is ruled out, and in between nothing is said.
+/// CPU of the server's process. One full thread can be the limit, and others on the same machine may take the rest: only a
+/// server that is far from both is ruled out, and in between nothing is said. Processes are read of this machine only, so that all
+/// servers that have this reading share its cores.
 fn cpu(trial: &Trial, node: &str) -> Option<Evidence> {
     let SeriesStat { mean, .. } = trial.metric(node, "process_cpu_share")?;
     let health = &trial.health;
-    let machine = mean + health.cpu_share.unwrap_or(0.0) + health.steal_share.unwrap_or(0.0);
+    let servers: f64 =
+        trial.target_nodes().filter_map(|(_, series)| series.get("process_cpu_share")).map(|stat| stat.mean).sum();
+    let machine = servers + health.cpu_share.unwrap_or(0.0) + health.steal_share.unwrap_or(0.0);
     let threads = mean * f64::from(health.cores.max(1));
-    let certainty = if *mean >= CPU_FULL_SHARE {
+    let certainty = if *mean >= CPU_FULL_SHARE || machine >= CPU_FULL_SHARE {
         Certainty::Likely
-    } else if machine >= CPU_FULL_SHARE {
-        Certainty::Weak
     } else if threads < CPU_ROOM_SHARE && machine < CPU_ROOM_SHARE {
         Certainty::RuledOut
     } else {
         return None;
     };
     let text = format!(
-        "the server used {} % of its machine's cores, with Rampart {} %",
+        "the server used {} % of its machine's cores, with all servers there and Rampart {} %",
         figure(mean * 100.0),
         figure(machine * 100.0)
     );
@@ -179,4 +180,74 @@ fn snapshots(trial: &Trial, node: &str) -> Option<Evidence> {
     let certainty = if each_s <= SNAPSHOT_STORM_S { Certainty::Likely } else { return None };
     let text = format!("snapshots were written all the time, one in {} s", figure(each_s));
     Some(evidence(certainty, node, text, vec![reading("snapshots", node, rose, "")]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::analysis::judge::tests::trial;
+
+    fn with(series: &[(&str, &str, f64)]) -> Trial {
+        let mut made = trial(1, 10, vec![]);
+        made.nodes = BTreeMap::new();
+        for (node, metric, value) in series {
+            let stat = SeriesStat {
+                mean: *value,
+                min: *value,
+                max: *value,
+                last: *value,
+                readings: 5,
+                rose: Some(*value),
+                ..SeriesStat::default()
+            };
+            made.nodes.entry((*node).to_owned()).or_default().insert((*metric).to_owned(), stat);
+        }
+        made
+    }
+
+    fn certainty(trial: &Trial, node: &str, name: &str) -> Option<Certainty> {
+        of_node(trial, node)
+            .into_iter()
+            .find(|evidence| evidence.readings[0].name == name)
+            .map(|evidence| evidence.certainty)
+    }
+
+    #[test]
+    fn a_machine_that_is_full_of_servers_is_not_ruled_out_for_any_of_them() {
+        let cpu = |others: f64| {
+            let mut made = with(&[
+                ("a", "process_cpu_share", 0.3),
+                ("b", "process_cpu_share", others),
+                ("c", "process_cpu_share", others),
+            ]);
+            (made.health.cores, made.health.cpu_share, made.health.steal_share) = (2, Some(0.16), None);
+            certainty(&made, "a", "process_cpu_share")
+        };
+        assert_eq!(cpu(0.24), Some(Certainty::Likely), "94 % in all");
+        assert_eq!(cpu(0.01), Some(Certainty::RuledOut));
+    }
+
+    #[test]
+    fn each_resource_has_its_limits() {
+        for (metric, value, expected) in [
+            ("cpu_throttled_share", 0.8, Some(Certainty::Strong)),
+            ("cpu_throttled_share", 0.1, Some(Certainty::Weak)),
+            ("cpu_throttled_share", 0.0, Some(Certainty::RuledOut)),
+            ("fsync_mean_ms", 40.0, Some(Certainty::Likely)),
+            ("fsync_mean_ms", 2.0, Some(Certainty::RuledOut)),
+            ("throttle_waits_per_s", 50.0, Some(Certainty::Strong)),
+            ("throttle_waits_per_s", 0.0, Some(Certainty::RuledOut)),
+        ] {
+            assert_eq!(certainty(&with(&[("a", metric, value)]), "a", metric), expected, "{metric} {value}");
+        }
+        let slow = with(&[("a", "fsync_mean_ms", 40.0), ("a", "sync_queue", 30.0)]);
+        assert_eq!(certainty(&slow, "a", "fsync_mean_ms"), Some(Certainty::Strong));
+        let mut stormy = with(&[("a", "snapshots", 12.0)]);
+        stormy.measure_s = 10.0;
+        assert_eq!(certainty(&stormy, "a", "snapshots"), Some(Certainty::Likely));
+        stormy.measure_s = 100.0;
+        assert_eq!(certainty(&stormy, "a", "snapshots"), None);
+    }
 }

@@ -113,7 +113,11 @@ fn draw(detail: &RunDetail, entry: &Entry, size: Size, shown: &Shown<'_>) -> Opt
     let mut drawing = Drawing::new(width, lower + 62.0);
     y_axis(&mut drawing, &y, left, right, 5, 1.0);
     drawing.line((left, lower), (right, lower), "axis");
-    let axis = if shown.log { format!("{}, log scale", shown.unit) } else { shown.unit.to_owned() };
+    let axis = match (shown.log, shown.asked) {
+        (true, _) => format!("{}, log scale", shown.unit),
+        (false, true) => format!("{}; dashed: what was asked", shown.unit),
+        (false, false) => shown.unit.to_owned(),
+    };
     drawing.text(0.0, 14.0, Anchor::Start, "", &axis);
     for load in x.ticks(if size == Size::Narrow { 3 } else { 6 }) {
         drawing.line((x.at(load), lower), (x.at(load), lower + 4.0), "axis");
@@ -123,7 +127,6 @@ fn draw(detail: &RunDetail, entry: &Entry, size: Size, shown: &Shown<'_>) -> Opt
     if shown.asked {
         let end = top.min(largest * 1.12);
         drawing.line((x.at(0.0), y.at(0.0)), (x.at(end), y.at(end)), "planned");
-        drawing.text(0.0, 30.0, Anchor::Start, "", "dashed: as much as was asked");
     }
     if let Some((words, limit)) = &shown.goal {
         drawing.line((left, y.at(*limit)), (right, y.at(*limit)), "rule");

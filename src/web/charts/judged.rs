@@ -119,8 +119,11 @@ fn standing(
     let slot = (right - left) / judged.bars.len().max(1) as f64;
     let limit_y = y.at(judged.limit);
     let in_words = judged.bars.iter().all(|bar| text_width(short_word(bar)) <= slot);
+    let widest = judged.bars.iter().map(|bar| text_width(&format::count(bar.trial.load))).fold(0.0, f64::max);
+    // Where loads would touch each other, only every second, third, ... has its own.
+    let every = (1_u16..100).find(|every| widest + 4.0 <= slot * f64::from(*every)).unwrap_or(1);
     for (at, bar) in judged.bars.iter().enumerate() {
-        draw_bar(drawing, bar, (left + slot * at as f64, slot), &y, in_words);
+        draw_bar(drawing, bar, (left + slot * at as f64, slot), &y, in_words, at % usize::from(every) == 0);
     }
     drawing.line((left, limit_y), (right, limit_y), "rule");
     for (at, bar) in judged.bars.iter().enumerate() {
@@ -155,7 +158,11 @@ fn judged(detail: &RunDetail) -> Option<Judged<'_>> {
         .filter(|bar| bar.value.is_some() || bar.trial.outcome != Outcome::Baseline)
         .collect();
     let subject = rule.subject.as_str();
-    Some(Judged { rule: rule.rule, subject, unit, limit, floor: throughput, bars })
+    let floor = matches!(
+        rule.rule,
+        StopCode::ThroughputDrop | StopCode::AchievedShort | StopCode::Plateau | StopCode::Retrograde
+    );
+    Some(Judged { rule: rule.rule, subject, unit, limit, floor, bars })
 }
 
 fn same<'a>(trial: &'a Trial, rule: &RuleReading) -> Option<&'a RuleReading> {
@@ -215,7 +222,7 @@ fn base<'a>(detail: &'a RunDetail, subject: &str) -> Option<(f64, &'a str)> {
     (rate > 0.0).then_some((rate, name))
 }
 
-fn draw_bar(drawing: &mut Drawing, bar: &Bar<'_>, (start, slot): (f64, f64), y: &Scale, in_words: bool) {
+fn draw_bar(drawing: &mut Drawing, bar: &Bar<'_>, (start, slot): (f64, f64), y: &Scale, in_words: bool, named: bool) {
     let mark = words::outcome(bar.trial.outcome).1;
     let class = if mark == Mark::None { "none" } else { mark.class() };
     let (from, to) = (start + slot * 0.09, start + slot * 0.91);
@@ -224,7 +231,9 @@ fn draw_bar(drawing: &mut Drawing, bar: &Bar<'_>, (start, slot): (f64, f64), y: 
         drawing.line((from, y.at(value)), (to, y.at(value)), &format!("top {class}"));
     }
     let middle = start + slot / 2.0;
-    drawing.text(middle, y.at(0.0) + 18.0, Anchor::Middle, "", &format::count(bar.trial.load));
+    if named {
+        drawing.text(middle, y.at(0.0) + 18.0, Anchor::Middle, "", &format::count(bar.trial.load));
+    }
     let said = if in_words { short_word(bar) } else { sign(mark) };
     drawing.text(middle, y.at(0.0) + 34.0, Anchor::Middle, mark.class(), said);
 }
