@@ -13,8 +13,8 @@ use crate::{
 /// What the coordinator tells a unit. Times are absolute nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToUnit {
-    /// Move to this share of the load.
-    Prepare { load: Load },
+    /// Move to this share of the load. The number counts up: reports say which was the last that they know of.
+    Prepare { number: u64, load: Load },
     /// The load is held for a trial: reports are cut at whole seconds, so that they lie inside or outside of it.
     Hold { step: u32, trial: u32, start_ns: i64, measure_from_ns: i64, end_ns: i64 },
     /// End all traffic at once.
@@ -24,8 +24,8 @@ pub enum ToUnit {
 /// What a unit tells the coordinator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromUnit {
-    /// About once a second.
-    Report { unit: u32, report: Box<UnitReport> },
+    /// About once a second. What it says of the progress is of the load of that number.
+    Report { unit: u32, prepared: u64, report: Box<UnitReport> },
     /// No traffic comes from the unit any more.
     Stopped { unit: u32 },
 }
@@ -37,6 +37,8 @@ pub(super) struct Units {
     reports: mpsc::Receiver<FromUnit>,
     /// The last word of each unit on how far it is.
     progress: Vec<Option<Progress>>,
+    /// How many loads were asked so far.
+    prepared: u64,
 }
 
 #[derive(Debug)]
@@ -67,14 +69,15 @@ impl Units {
             handles.push(Handle { inbox: sender, thread: Some(thread) });
         }
         let progress = vec![None; handles.len()];
-        Ok(Self { handles, reports, progress })
+        Ok(Self { handles, reports, progress, prepared: 0 })
     }
 
     /// Divides a load between the units and tells them.
     pub(super) fn prepare(&mut self, load: &Load) {
         // One unit for now: it gets the whole range of ids.
         self.progress.fill(None);
-        self.tell(&ToUnit::Prepare { load: load.clone() });
+        self.prepared += 1;
+        self.tell(&ToUnit::Prepare { number: self.prepared, load: load.clone() });
     }
 
     pub(super) fn tell(&self, message: &ToUnit) {
@@ -87,7 +90,9 @@ impl Units {
     /// The next report. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<FromUnit> {
         let message = self.reports.recv().await;
-        if let Some(FromUnit::Report { unit, report }) = &message
+        // One that was on its way when a new load was asked tells of the old one, which may be as large.
+        if let Some(FromUnit::Report { unit, prepared, report }) = &message
+            && *prepared == self.prepared
             && let Some(progress) = self.progress.get_mut(*unit as usize)
         {
             *progress = Some(report.progress.clone());
@@ -154,10 +159,14 @@ fn work(
 ) {
     let mut cut_at_ns = next_second(clock.now_ns());
     let mut cpu = ThreadCpu::new(&clock);
+    let mut prepared = 0;
     loop {
         loop {
             match inbox.try_recv() {
-                Ok(ToUnit::Prepare { load }) => unit.prepare(&load),
+                Ok(ToUnit::Prepare { number, load }) => {
+                    unit.prepare(&load);
+                    prepared = number;
+                }
                 // Reports are cut at whole seconds anyway, and the coordinator asks for whole seconds.
                 Ok(ToUnit::Hold { measure_from_ns, end_ns, .. }) => unit.hold(measure_from_ns, end_ns),
                 Ok(ToUnit::Stop) | Err(inbox::TryRecvError::Disconnected) => {
@@ -175,7 +184,7 @@ fn work(
             if let Ok(permit) = outbox.try_reserve() {
                 let mut report = unit.report();
                 report.block.thread_share = cpu.share(&clock);
-                permit.send(FromUnit::Report { unit: number, report: Box::new(report) });
+                permit.send(FromUnit::Report { unit: number, prepared, report: Box::new(report) });
             }
         }
     }
@@ -214,5 +223,30 @@ impl ThreadCpu {
         (self.ticks, self.at_ns) = (now, at_ns);
         let seconds = (at_ns - before_ns) as f64 / 1e9;
         (seconds > 0.0).then_some(now?.saturating_sub(before?) as f64 / TICKS_PER_S / seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Block;
+
+    #[tokio::test]
+    async fn a_report_of_before_says_nothing_of_the_load_that_is_asked_now() {
+        let (outbox, reports) = mpsc::channel(4);
+        let mut units = Units { handles: Vec::new(), reports, progress: vec![None], prepared: 1 };
+        let report = UnitReport {
+            progress: Progress::Ready { confirmed: 300 },
+            block: Block::default(),
+            incidents: Vec::new(),
+            attached: std::collections::BTreeMap::new(),
+            detached: 0,
+        };
+        units.prepare(&Load::Rate { axis: "rate".to_owned(), per_s: 300 });
+        for (prepared, expected) in [(1, None), (2, Some(Progress::Ready { confirmed: 300 }))] {
+            outbox.send(FromUnit::Report { unit: 0, prepared, report: Box::new(report.clone()) }).await.unwrap();
+            units.next().await;
+            assert_eq!(units.progress(), expected, "the same rate once more, but not yet on the target");
+        }
     }
 }

@@ -111,6 +111,8 @@ pub struct Plan {
     pub wait_for_target: Duration,
 }
 
+/// Seconds that operations of a rate may take to come back before another rate begins.
+const DRAIN_MAX_S: f64 = 120.0;
 /// Seconds that a load may take to be put in place beside what its pace says.
 const FILL_GRACE_S: f64 = 60.0;
 /// How long a server's run waits for a target that another run holds; someone at a terminal is told at once.
@@ -129,7 +131,11 @@ impl Plan {
 fn fill_max_s(scenario: &Scenario, from: u64, to: u64) -> f64 {
     let members = to.abs_diff(from) as f64;
     let pace = scenario.workload.demand(to).fill_s_per_member;
-    scenario.fill_max_s.unwrap_or(FILL_GRACE_S + 4.0 * pace * members)
+    let most_s = match scenario.workload.about().axis.kind {
+        AxisKind::Population => FILL_GRACE_S + 4.0 * pace * members,
+        AxisKind::Rate => DRAIN_MAX_S,
+    };
+    scenario.fill_max_s.unwrap_or(most_s)
 }
 
 /// Brings a scenario and a configuration together, on a machine.

@@ -83,7 +83,11 @@ impl Sessions {
             site,
             spec,
         };
-        Ok(Self { hub: Hub::new()?, state })
+        let mut hub = Hub::new()?;
+        if let Some(bytes) = state.site.max_request_bytes {
+            hub.set_max_request_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        Ok(Self { hub, state })
     }
 }
 
