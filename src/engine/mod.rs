@@ -327,9 +327,10 @@ async fn tell_phase_until(intake: &Intake, phase: Phase, until_ns: Option<i64>) 
 
 /// Says for whom the run waits, once for each holder: it may be a long time.
 async fn tell_waiting(intake: &Intake, holder: &str, until_ns: i64) {
-    tell_phase_until(intake, Phase::Waiting, Some(until_ns)).await;
+    // Who sees that it waits must find for whom.
     let text = format!("The target is in use by {holder}: this run waits until it is free.");
     intake.tell(RunEvent::Note { at_ns: intake.clock.now_ns(), text }).await;
+    tell_phase_until(intake, Phase::Waiting, Some(until_ns)).await;
 }
 
 fn aborted(intake: Intake) -> NotOpened {
