@@ -6,9 +6,9 @@ use super::{
     actions::Action,
     controller::{self, Ladder, Next, is_gone},
     figure,
-    verdict::limits,
+    verdict::{limits, status},
 };
-use crate::model::{Holding, Outcome, StopCode, Trial};
+use crate::model::{Holding, Outcome, Status, StopCode, Trial};
 
 /// What is held, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -42,21 +42,9 @@ pub fn split(history: &[Trial]) -> (&[Trial], &[Trial]) {
 
 /// The next measurement of what is held, until the time is over or it broke for good.
 fn again(hold: Hold, ladder: &Ladder, code: StopCode, answer: &[Trial], held: &[Trial]) -> Option<Next> {
-    let found = matches!(
-        code,
-        StopCode::SloLatency
-            | StopCode::SloErrors
-            | StopCode::ThroughputDrop
-            | StopCode::OutstandingHigh
-            | StopCode::AchievedShort
-            | StopCode::BacklogGrowth
-            | StopCode::Plateau
-            | StopCode::Retrograde
-            | StopCode::TargetSaturated
-            | StopCode::MaxLoad
-    );
     let last = held.last().or(answer.last())?;
-    let (good, _) = limits(ladder, answer, code);
+    let (good, bad) = limits(ladder, answer, code);
+    let found = matches!(status(code, bad, true, None), Status::CapacityFound | Status::NotReached);
     let load = load_of(hold.share, good.filter(|_| found && !is_gone(last))?);
     let top = answer.iter().map(|trial| trial.step).max().unwrap_or(0);
     let broken = held.iter().rev().take_while(|trial| trial.outcome == Outcome::Broke).count();

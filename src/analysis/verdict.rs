@@ -174,7 +174,8 @@ fn decisive(history: &[Trial], first_bad: Option<u64>) -> Option<&Trial> {
     }
 }
 
-fn status(stop: StopCode, first_bad: Option<u64>, all_held: bool, decisive: Option<&Trial>) -> Status {
+/// What kind of answer a run has that ended with this code.
+pub(super) fn status(stop: StopCode, first_bad: Option<u64>, all_held: bool, decisive: Option<&Trial>) -> Status {
     match stop {
         StopCode::UserAbort | StopCode::SafetyAbort => Status::Aborted,
         StopCode::LimitReached | StopCode::TimeBudget | StopCode::NoData => Status::Inconclusive,

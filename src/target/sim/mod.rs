@@ -15,9 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use system::Answer;
 use system::System;
 
-use super::{
-    Claim, CleanPace, CleanReport, Condition, Counts, NodeCondition, Observation, Sampler, Target, TargetError,
-};
+use super::{Claim, CleanPace, CleanReport, Condition, NodeCondition, Observation, Sampler, Target, TargetError};
 use crate::{
     model::{Clock, Fault, Inventory, NodeInfo, RunId, Sample, Setting},
     sample::Generator,
@@ -235,10 +233,6 @@ impl Target for Sim {
 
     async fn clean(&self, _pace: CleanPace) -> Result<CleanReport, TargetError> {
         Ok(CleanReport::default())
-    }
-
-    async fn counts(&self) -> Counts {
-        Counts::default()
     }
 }
 
